@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 import datetime as dt
+import multiprocessing
 import os
 import pathlib
 import subprocess
@@ -179,7 +181,7 @@ async def parent(job: windlass.Job[int, list[str]]) -> Any:
         children = [job.submit("sees-loop", None, labels={"of": job.id}) for _ in range(job.props)]
         job.submit("sees-loop", None, id=f"{job.id}-later", start_at=dt.timedelta(hours=1))
         return job.wait_for(*children, data=children)
-    return job.complete([one["outcome"] for one in job.waited])
+    return job.complete([one.outcome for one in job.waited])
 
 
 @app.task("naps")
@@ -213,6 +215,78 @@ def logs(job: windlass.Job[Any, Any]) -> None:
         job.log(line)
     job.checkpoint(1)
     job.log("three")
+
+
+class BadText(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def returns(job: windlass.Job[str, Any]) -> Any:
+    """Ends in a way that nothing can store."""
+    if job.props == "recursive":
+        endless: list[Any] = []
+        endless.append(endless)
+        return endless
+    if job.props == "bad text":
+        raise BadText
+    if job.props == "surrogate":
+        raise ValueError("caf\udce9")
+    if job.props == "large":
+        return "x" * 20_000_000
+    if job.props == "forgotten":
+        job.sleep(60)
+    if job.props == "forked" and os.fork() == 0:
+        raise ValueError("the child")
+    time.sleep(0.2)
+    return None
+
+
+async def returns_async(job: windlass.Job[str, Any]) -> Any:
+    return returns(job)
+
+
+app.task("returns-loop")(returns_async)
+app.task("returns-process", slots=2)(returns)
+app.task("returns-thread", place="thread")(returns)
+earlier: list[windlass.Job[Any, Any]] = []
+
+
+@app.task("odd", slots=1)
+def odd(job: windlass.Job[str, Any]) -> Any:
+    if job.props == "log":
+        job.log("caf\udce9")
+        job.progress(0.5, "caf\udce9")
+        job.log("x" * 10_000_000)
+        return "logged"
+    if job.props == "large":
+        try:
+            job.checkpoint("x" * 20_000_000)
+        except windlass.Refused as why:
+            return str(why)
+    if job.props == "threads":
+        with concurrent.futures.ThreadPoolExecutor(10) as pool:
+            return len(list(pool.map(job.checkpoint, range(50))))
+    if job.props == "keep":
+        earlier.append(job)
+        return "kept"
+    if job.props == "later":
+        errors = []
+        for call in (lambda: earlier[0].checkpoint(1), lambda: earlier[0].log("x"), lambda: earlier[0].wait(1)):
+            try:
+                call()
+            except RuntimeError as error:
+                errors.append(str(error))
+        return errors
+    if job.props == "fork":
+        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        child.start()
+        child.terminate()
+        child.join(10)
+        return child.exitcode
+    if job.props == "wait for nothing" and job.data is None:
+        return job.wait_for(data=1)
+    return job.sleep(0.05, 1) if job.props == "seconds" and job.data is None else "done"
 
 
 @app.task("spins")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import concurrent.futures
 import datetime as dt
 import inspect
 import json
@@ -205,6 +206,58 @@ def test_a_lost_answer_submits_once(server: Server) -> None:
     sent = client.submit("a", {"x": 1})
     tasks = list(server.client().list(kind="a"))
     assert [task["id"] for task in tasks] == [sent["id"]]
+
+
+def test_a_client_is_shared_by_threads(server: Server) -> None:
+    client = server.client()
+    ids = [client.submit("a", n, id=f"t{n}")["id"] for n in range(20)]
+
+    def get(id: str) -> bool:
+        return all(client.get(id)["id"] == id for _ in range(20))
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(get, ids))
+
+
+def test_an_asynchronous_client_takes_many_requests_at_once(server: Server) -> None:
+    async def main() -> None:
+        async with windlass.AsyncClient(server.url, server.token) as client:
+            made = await asyncio.gather(*(client.submit("a", n, id=f"t{n}") for n in range(50)))
+            assert [one["id"] for one in made] == [f"t{n}" for n in range(50)]
+            slow = asyncio.create_task(client.result("t0", 20))
+            await asyncio.sleep(0.1)
+            slow.cancel()
+            read = await asyncio.gather(*(client.get(f"t{n}") for n in range(50)))
+            assert [one["props"] for one in read] == list(range(50))
+
+    asyncio.run(main())
+
+
+def test_times_and_tasks_in_requests(server: Server) -> None:
+    client = server.client()
+    fields: dict[str, Any] = {
+        "start_at": 60,
+        "end_by": dt.timedelta(hours=1),
+        "limits": [{"key": "k", "starts": 1, "within": dt.timedelta(minutes=1)}],
+        "unique": {"key": "u", "within": dt.timedelta(days=1)},
+        "retry": {"policy": "exponential", "base": dt.timedelta(seconds=2)},
+    }
+    client.submit("a", 1, id="one", **fields)
+    app = windlass.App()
+
+    @app.task("report")
+    def report(job: windlass.Job[int, None]) -> None: ...
+
+    for every in (60, 120):
+        spec = {"run": {"kind": report, "props": 1}, "every": [{"interval": dt.timedelta(seconds=every)}]}
+        client.create_schedule("often", spec, if_exists="update")
+    assert client.schedule("often")["spec"]["run"]["kind"] == "report"
+    with pytest.raises(windlass.Exists):
+        client.create_schedule("often", {"run": report.new(1), "cron": ["@daily"]})
+    assert client.purge(states=["completed"], older_than=dt.timedelta(days=1)) == {"deleted": 0}
+    for wrong in ("a\nb", "a b"):
+        with pytest.raises(ValueError, match="a character that HTTP does not allow"):
+            client.request("GET", f"/{wrong}")
 
 
 def test_changes_go_on_over_the_death_of_a_server(server: Server) -> None:

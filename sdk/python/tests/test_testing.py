@@ -75,6 +75,35 @@ def test_one_run() -> None:
     assert ran.log == ["page 2", "page 3"] and ran.progress == [2 / 3, 1.0]
 
 
+def test_one_run_says_how_it_ended() -> None:
+    assert (testing.run(sync, 3).state, testing.run(sync, 3).result) == ("completed", 3)
+    assert testing.run(approval, "x").state == "paused"
+    failed = testing.run(flaky, "key")
+    assert (failed.state, failed.errors) == ("failed", ["KeyError: 'x'"])
+
+    @app.task("exits")
+    def exits(job: windlass.Job[Any, Any]) -> None:
+        raise SystemExit(3)
+
+    assert testing.run(exits, None).errors == ["SystemExit: 3"]
+
+
+def test_a_handler_under_test_reaches_no_server() -> None:
+    @app.task("asks-for-client")
+    def asks(job: windlass.Job[Any, Any]) -> Any:
+        return app.client().get("x")["result"]
+
+    assert "has no client" in testing.run(asks, None).errors[0]
+
+    class Client:
+        def get(self, id: str) -> dict[str, int]:
+            return {"result": 7}
+
+    assert testing.live(asks, None, client=Client()).result == 7
+    with pytest.raises(TypeError, match="is not a handler"):
+        testing.live("sync", None)  # type: ignore[arg-type]
+
+
 def test_a_stop_is_raised_by_a_checkpoint() -> None:
     ran = testing.run(sync, 3, stop="pause", stop_at=2)
     assert ran.messages == [{"message": "pause"}]
@@ -127,7 +156,7 @@ def test_children_end_as_the_test_says() -> None:
             for n in range(job.props):
                 job.submit("child", n)
             return job.wait_for(data=True)
-        return [one["outcome"] for one in job.waited]
+        return [one.outcome for one in job.waited]
 
     assert testing.live(fan, 2).result == ["completed", "completed"]
     assert testing.live(fan, 2, outcomes=lambda id: "failed").result == ["failed", "failed"]

@@ -178,6 +178,62 @@ def test_log_lines_and_progress_are_stored(shared: Server) -> None:
     client.kill(id)
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_what_cannot_be_stored_is_a_failed_attempt(shared: Server, place: str) -> None:
+    client = shared.client()
+    texts = {
+        "recursive": "RecursionError",
+        "bad text": "after a BadText",
+        "surrogate": "ValueError: caf?",
+        "large": "has room for one MiB",
+        "forgotten": "has made a message (sleep) and has not returned it",
+    }
+    ids = {props: client.submit(f"returns-{place}", props, retry=1)["id"] for props in texts}
+    for props, text in texts.items():
+        with pytest.raises(windlass.TaskFailed, match=re.escape(text)):
+            client.result(ids[props], 20)
+    assert client.result(client.submit(f"returns-{place}", "fine")["id"], 20) is None
+
+
+def test_a_forked_child_says_nothing_of_the_task(shared: Server) -> None:
+    client = shared.client()
+    id = client.submit("returns-process", "forked", retry=1)["id"]
+    assert client.result(id, 20) is None
+
+
+def test_odd_calls_of_a_job(shared: Server) -> None:
+    client = shared.client()
+
+    def result(props: str) -> Any:
+        return client.result(client.submit("odd", props, retry=1)["id"], 20)
+
+    assert result("log") == "logged"
+    assert "has room for one MiB" in result("large")
+    assert result("threads") == 50
+    assert result("keep") == "kept"
+    errors = result("later")
+    assert len(errors) == 3
+    assert all("has ended: its job can do nothing more" in error for error in errors)
+    assert result("fork") == -signal.SIGTERM
+    assert result("wait for nothing") == "done"
+    assert result("seconds") == "done"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_worker_whose_handlers_do_not_stop_ends_after_their_grace(server: Server, place: str) -> None:
+    worker = server.work()
+    client = server.client()
+    ids = [client.submit(f"stubborn-{place}", None)["id"] for _ in range(2)]
+    for id in ids:
+        started(server, id)
+    worker.terminate()
+    assert worker.wait(20) == 0, server.log()
+    for id in ids:
+        task = client.get(id)
+        assert (task["state"], task["attempts"]) == ("runnable", 0)
+        assert notes(server, id).count("start") == 1
+
+
 def test_a_server_counts_the_tasks_of_workers(shared: Server) -> None:
     client = shared.client()
     client.result(client.submit("pages-thread", {"count": 1, "pause": 0.2})["id"], 20)

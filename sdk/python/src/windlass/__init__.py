@@ -13,7 +13,7 @@ from ._errors import (
     Unauthorized,
     Unavailable,
 )
-from ._job import ERASE, Codec, Fail, Job, Next, Refused, Signal, Stop, current_job
+from ._job import ERASE, Codec, Fail, Job, Next, Refused, Signal, Stop, Waited, current_job
 from ._sync import Client
 from ._values import ValueMismatch
 from ._version import VERSION as __version__
@@ -41,6 +41,7 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
     "ValueMismatch",
+    "Waited",
     "__version__",
     "current_job",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import datetime as dt
 import inspect
 import logging
@@ -22,6 +23,8 @@ Place = Literal["process", "thread", "loop"]
 logger = logging.getLogger("windlass")
 _MOST_SLOTS = 1000
 _RELOADED = "WINDLASS_RELOADED"
+instead: contextvars.ContextVar[Callable[[], Any] | None] = contextvars.ContextVar("windlass.client", default=None)
+"""What `App.client` returns in a test."""
 made: dict[tuple[str, str, str], Task[Any, Any]] = {}
 """Every handler of this process, by its kind, module and name: how another process finds it after an import."""
 
@@ -115,9 +118,18 @@ class App:
         `signals`: whether the handler takes signals.
         `fail_on`: exceptions that fail the task at once; `retry_on`: the only ones that do not."""
 
+        if not isinstance(kind, str):
+            raise TypeError("write @app.task(KIND), with the kind of the tasks")
+        if place not in (None, "process", "thread", "loop"):
+            raise ValueError(f"place: {place!r} is not process, thread or loop")
+        if slots is not None and not 1 <= slots <= _MOST_SLOTS:
+            raise ValueError(f"slots: {slots} is not between 1 and {_MOST_SLOTS}")
+
         def decorate(handler: Callable[[Job[P, D]], Any]) -> Task[P, D]:
             if kind in self.tasks:
                 raise ValueError(f"the kind {kind} has two handlers: {self.tasks[kind]!r} and {handler!r}")
+            if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+                raise TypeError(f"{kind}: a handler returns what follows, and has no yield")
             is_async = inspect.iscoroutinefunction(handler)
             where: Place = place or ("loop" if is_async else "process")
             if (where == "loop") != is_async:
@@ -149,14 +161,18 @@ class App:
 
     def client(self) -> _sync.Client:
         """Returns a client with the URL, the token and the codec of the app."""
+        if instead.get() is not None:
+            return instead.get()()  # type: ignore[no-any-return, misc]
         return _sync.Client(self.url, self.token, codec=self.codec)
 
     def async_client(self) -> _aio.AsyncClient:
         """Returns an asynchronous client with the URL, the token and the codec of the app."""
+        if instead.get() is not None:
+            return instead.get()()  # type: ignore[no-any-return, misc]
         return _aio.AsyncClient(self.url, self.token, codec=self.codec)
 
     def run(self, *, reload: bool = False) -> None:
-        """Runs tasks until SIGTERM or SIGINT, then exits.
+        """Runs tasks until SIGTERM, SIGINT or SIGHUP, then exits.
 
         The first signal stops the handlers and releases their tasks; a second one aborts them. The exit code is 0 after a
         first signal, and 1 after a second one and when the worker cannot go on: the log says why. Other processes than the one that
@@ -228,8 +244,12 @@ def _reloading() -> int:
     while True:
         seen = dict(_sources())
         child = subprocess.Popen([sys.executable, *sys.orig_argv[1:]], env={**os.environ, _RELOADED: "1"})
+        told = False
         while dict(_sources()) == seen and not ended:
             time.sleep(0.3)
+            if child.poll() is not None and not told:
+                told = True
+                logger.error("the worker has ended with exit code %s: waiting for a change of a source file", child.returncode)
         if not ended:
             logger.info("a source file has changed: starting again")
             child.terminate()

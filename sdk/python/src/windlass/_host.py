@@ -8,6 +8,7 @@ import contextvars
 import ctypes
 import importlib
 import io
+import itertools
 import json
 import logging
 import os
@@ -43,10 +44,34 @@ def frame(messages: Any) -> bytes:
     return struct.pack(">I", len(data)) + data
 
 
+def sound(text: str) -> str:
+    """Returns a text that every JSON reader takes: without half characters, as in names of files that are not UTF-8."""
+    return str(text)[:16_384].encode("utf-8", "replace").decode()
+
+
+_ENDS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _forks() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)  # A signal that comes at once waits until the child takes it.
+
+
+def _has_forked() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
+
+
+def _forked() -> None:
+    """The children of a handler end by signals, as those of any program."""
+    if threading.current_thread() is threading.main_thread():
+        for number in _ENDS:
+            signal.signal(number, signal.SIG_DFL)
+    _has_forked()
+
+
 def main(link: socket.socket, where: dict[str, tuple[str, str]], place: str) -> None:
     """Runs handlers until the worker's process ends. `where` has the module and the name of each kind's handler."""
     os.setpgid(0, 0)  # The commands that handlers start end with them.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _ENDS:
         signal.signal(number, lambda *_: None)  # The worker decides. An ignored signal would be ignored by commands, too.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
@@ -78,11 +103,21 @@ class Run:
         self.changed = threading.Condition()
         self.answers: dict[int, Any] = {}
         self.fresh = False
-        self.tickets = 0
+        self.tickets = itertools.count(1)
+        self.is_over = False
 
     # The port
 
+    def check(self) -> None:
+        if self.is_over:
+            raise RuntimeError(f"the run of task {self.claim['id']} has ended: its job can do nothing more")
+
     def tell(self, what: str, value: Any) -> None:
+        self.check()
+        if what == "log":
+            value = sound(value)
+        elif "text" in value:
+            value["text"] = sound(value["text"])
         self.host.send(["tell", self.key, what, json.dumps(value)])
 
     def took(self, order: int) -> None:
@@ -99,15 +134,17 @@ class Run:
         return Done()
 
     def wait(self, seconds: float | None) -> Awaitable[None]:
+        self.check()
         with self.changed:
             self.changed.wait_for(lambda: self.stop or self.fresh, seconds)
         self._look()
         return Done()
 
     def _ask(self, what: str, value: Any) -> int:
-        self.tickets += 1
-        self.host.send(["ask", self.key, self.tickets, what, json.dumps(value, allow_nan=False), self.order])
-        return self.tickets
+        self.check()
+        ticket = next(self.tickets)
+        self.host.send(["ask", self.key, ticket, what, json.dumps(value, allow_nan=False), self.order])
+        return ticket
 
     def _answered(self, error: str | None) -> None:
         if error is not None:
@@ -159,17 +196,24 @@ class Run:
             returned = self.host.user(self)
         except BaseException as raised:
             error = raised
+        if os.getpid() != self.host.pid:  # The handler has forked: the child says nothing of the task.
+            os._exit(0 if error is None else 1)
         self.ended(returned, error)
 
     def ended(self, returned: Any, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, (Stop, asyncio.CancelledError)):
             logger.warning("task %s: the handler has failed", self.claim["id"], exc_info=error)
         self.host.runs.pop(self.key, None)
-        message = outcome(self.task, self.job, returned, error)
+        self.is_over = True
         try:
+            message = outcome(self.task, self.job, returned, error)
+            if "error" in message:
+                message["error"] = sound(message["error"])
             text = json.dumps(message, allow_nan=False)
-        except (TypeError, ValueError) as wrong:
-            text = json.dumps({"message": "error", "error": f"the returned message is not JSON: {wrong}"})
+        except Exception as wrong:  # A codec, or the text of an exception.
+            raised = "" if error is None else f" after a {type(error).__name__}"
+            text = f"what the handler has returned cannot be stored{raised}: {type(wrong).__name__}: {wrong}"
+            text = json.dumps({"message": "error", "error": sound(text)})
         self.host.send(["return", self.key, text, self.order])
 
 
@@ -181,6 +225,8 @@ class Host:
         self.runs: dict[int, Run] = {}
         self.until = float("inf")
         self.sending = threading.Lock()
+        self.pid = os.getpid()
+        os.register_at_fork(before=_forks, after_in_child=_forked, after_in_parent=_has_forked)
 
     def serve(self) -> None:
         raise NotImplementedError

@@ -36,6 +36,8 @@ class Run:
     def __init__(self, claim: Json, task: Task[Any, Any], lines: int) -> None:
         self.claim, self.task, self.key = claim, task, next(_keys)
         self.phase, self.is_lost, self.stop_at = "running", False, 0.0
+        self.is_stopped = False
+        """Whether a server has asked for its end."""
         self.n, self.lines, self.waiting_lines, self.items = claim["n"], lines, 0, 0
         self.seen = self.took = max((one["order"] for one in claim.get("signals") or ()), default=0)
         self.sign = clock()
@@ -267,7 +269,10 @@ class Hosts:
 
     def report_abort(self, host: Host, run: Run) -> None:
         error = host.aborted.pop(run.key)
-        if error is None:
+        if error is None and self.worker.closing and not run.is_stopped:
+            # No server has asked for the end of the run, so that it would start again.
+            self.worker.add(run, "return", json.dumps({"message": "release"}))
+        elif error is None:
             self.worker.add(run, "aborted", "true")
         else:
             self.worker.add(run, "return", json.dumps({"message": "error", "error": error}))

@@ -20,7 +20,7 @@ D = TypeVar("D")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 Json = dict[str, Any]
-Time = dt.datetime | dt.timedelta | str
+Time = dt.datetime | dt.timedelta | float | str
 ERASE: Any = type("ERASE", (), {"__repr__": lambda self: "ERASE"})()
 """As the data of a message: the task has no data any more."""
 
@@ -35,7 +35,7 @@ class Stop(BaseException):
     `reason` is `command`, `shutdown`, `drain`, `balance`, `stop-task`, `deadline`, `over` or `lost`; `command` is the
     command, such as `{"message": "pause"}`."""
 
-    def __init__(self, reason: str, command: Json | None = None) -> None:
+    def __init__(self, reason: str = "raised by the handler", command: Json | None = None) -> None:
         super().__init__(reason if command is None else f"{reason}: {command.get('message')}")
         self.reason, self.command = reason, command
 
@@ -55,6 +55,14 @@ class Signal:
     name: str
     payload: Any
     order: int
+
+
+@dataclass(frozen=True)
+class Waited:
+    """A task that was waited for. `outcome` is `completed`, `failed`, `killed`, `unknown` or `live`."""
+
+    task: str
+    outcome: str
 
 
 class Codec(Protocol):
@@ -94,7 +102,9 @@ class Done:
 
 
 def when(time_: Time) -> str:
-    """Returns a time in the form of the server: a `timedelta` is counted from when the server reads it."""
+    """Returns a time in the form of the server: a `timedelta`, or seconds, is counted from when the server reads it."""
+    if isinstance(time_, (int, float)):
+        time_ = dt.timedelta(seconds=time_)
     if isinstance(time_, dt.timedelta):
         return f"in {max(0, round(time_.total_seconds() * 1000))}ms"
     if isinstance(time_, dt.datetime):
@@ -102,11 +112,31 @@ def when(time_: Time) -> str:
     return time_
 
 
+_MOMENTS = ("start_at", "start_by", "end_by", "after_deadline", "due", "until", "time", "from", "to", "for", "start", "end")
+
+
+def times(fields: Mapping[str, Any], at: str) -> Json:
+    """Returns fields of a request as JSON: times and lengths of time as text, and a `Task` as its kind."""
+
+    def one(value: Any, name: str) -> Any:
+        if name in _MOMENTS and isinstance(value, (dt.datetime, dt.timedelta, int, float)) and not isinstance(value, bool):
+            return when(value)
+        if isinstance(value, dt.timedelta):
+            return f"{round(value.total_seconds() * 1000)}ms"
+        if isinstance(value, Mapping):
+            return {key: one(of, str(key)) for key, of in value.items()} if name not in ("props", "data") else value
+        if isinstance(value, (list, tuple)):
+            return [one(of, name) for of in value]
+        return value.kind if hasattr(value, "handler") else value
+
+    made: Json = plain({name: one(value, name) for name, value in fields.items()}, at)
+    return made
+
+
 def form(task: Task[P, Any] | str, props: P | None, codec: Codec, fields: Mapping[str, Any]) -> Json:
     """Returns a task to submit in its JSON form. `fields` are those of `task.json` of windlass (docs/json.md)."""
     kind = task if isinstance(task, str) else task.kind
-    made = {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
-    return {"kind": kind, "props": codec.encode(plain(props, "props")), **plain(made, "task")}
+    return {"kind": kind, "props": codec.encode(plain(props, "props")), **times(fields, "task")}
 
 
 class Next(Generic[R_co]):
@@ -147,8 +177,8 @@ class Job(Generic[P, D]):
     fence: int
     """A number that grows with each claim of the task: a system outside can refuse a writer with a smaller one."""
     labels: dict[str, str]
-    waited: list[Json]
-    """The tasks that the task has waited for, as `{"task": id, "outcome": "completed"}`."""
+    waited: list[Waited]
+    """The tasks that the task has waited for, with their outcomes."""
     last_error: Json | None
     """The last error of the task."""
 
@@ -156,7 +186,9 @@ class Job(Generic[P, D]):
         self.id, self.kind, self.props, self.data = claim["id"], claim.get("kind", ""), props, data
         self.attempt, self.incarnation = claim.get("attempt", 1), claim.get("incarnation", 0)
         self.fence, self._run = claim["fence"], claim["run"]
-        self.labels, self.waited = claim.get("labels") or {}, claim.get("waited") or []
+        self.labels = claim.get("labels") or {}
+        self.waited = [Waited(one["task"], one["outcome"]) for one in claim.get("waited") or ()]
+        self._made: Next[Any] | None = None
         self.last_error = claim.get("last_error")
         self.stopping: Stop | None = None
         """The stop that was asked for: for handlers with `interrupt=False` that look by themselves."""
@@ -257,7 +289,8 @@ class Job(Generic[P, D]):
             message["effects"] = list(self._effects)
         if self._replies:
             message["replies"] = list(self._replies)
-        return Next(message)
+        self._made = Next(message)
+        return self._made
 
     def complete(self, result: R = None, data: D | None = None) -> Next[R]:  # type: ignore[assignment]
         """Ends the task with a result."""
@@ -273,6 +306,8 @@ class Job(Generic[P, D]):
         `ok`: the task fails if one of them does not complete. `until` ends the wait earlier. The next run has their
         outcomes in `waited`."""
         ids = list(tasks or self._submitted)
+        if not ids:
+            return self.run_again(data)  # Nothing is left to wait for.
         deadline = None if until is None else when(until)
         return self._next("sleep", data, **{"after_ok" if ok else "after": ids, "after_deadline": deadline})
 
@@ -304,7 +339,11 @@ class Job(Generic[P, D]):
 def make_job(task: Task[Any, Any], claim: Json, port: Port) -> Job[Any, Any]:
     """Reads the props and the data of a claim as the types of the handler."""
     codec = task.codec
-    props = parse(task.props, codec.decode(claim.get("props")), "props")
+    try:
+        given = codec.decode(claim.get("props"))
+    except Exception as error:
+        raise ValueError(f"props: the codec cannot decode them: {type(error).__name__}: {error}") from error
+    props = parse(task.props, given, "props")
     data, version = claim.get("data"), claim.get("data_version", task.data_version)
     if data is not None:
         data = codec.decode(data)
@@ -322,6 +361,9 @@ def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, erro
         return returned.message
     try:
         if error is None and job is not None:
+            if returned is None and job._made is not None:
+                name = job._made.message["message"]
+                raise TypeError(f"the handler has made a message ({name}) and has not returned it: write `return job....`")
             return job.complete(returned).message
     except (TypeError, ValueError) as wrong:
         error = wrong

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from ._errors import CODES, ApiError, SignalError, TaskFailed, Unavailable
-from ._job import Codec, Json, Plain, form, when
+from ._errors import CODES, ApiError, Exists, SignalError, TaskFailed, Unavailable
+from ._job import Codec, Json, Plain, form, times
 from ._streams import Address, SyncStream
 from ._values import plain
 
@@ -78,6 +78,9 @@ class Link:
 
     def send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float | None) -> Answer:
         """Sends a request, and reads the head of the answer."""
+        for text in (method, path, self._token or "", *headers.values()):
+            if not text.isprintable() or " " in path:
+                raise ValueError(f"a request has a character that HTTP does not allow: {text[:80]!r}")
         lines = [f"{method} {self.address.base}{path} HTTP/1.1", f"Host: {self.address.name}"]
         if self._token:
             lines.append(f"Authorization: Bearer {self._token}")
@@ -88,7 +91,11 @@ class Link:
         if self._stream is None:
             self._stream = SyncStream.open(self.address, timeout)
         self._stream.timeout = timeout
-        self._stream.write(head + (body or b""))
+        try:
+            self._stream.write(head + (body or b""))
+        except ConnectionError:
+            if len(body or b"") < 65536:
+                raise  # Otherwise the server may have refused the size, and answered.
         first, *rest = (self._stream.until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         pairs = [line.split(":", 1) for line in rest if ":" in line]
         found = {name.strip().lower(): value.strip() for name, value in pairs}
@@ -123,7 +130,8 @@ class Client:
     `url` is the address of a server, or of several with spaces between them; `WINDLASS_URL`, and
     `http://localhost:7474` without that. `token` is `WINDLASS_TOKEN` by default; the Unix socket needs none.
     A request is sent again for `timeout` seconds, to the next server if there are several, when none has answered or one
-    is busy: this is safe, because a request that changes tasks has a key. Use a client in one task or thread at a time.
+    is busy: this is safe, because a request that changes tasks has a key. A client may be shared: each request has a
+    connection of its own.
 
     Methods return the JSON of the answer, as docs/json.md of windlass describes it, and raise `ApiError`."""
 
@@ -132,7 +140,8 @@ class Client:
     ) -> None:
         urls = url or os.environ.get("WINDLASS_URL") or "http://localhost:7474"
         self._token = os.environ.get("WINDLASS_TOKEN") if token is None else token
-        self._links = [Link(Address.read(one), self._token) for one in urls.split()]
+        self._servers = [Address.read(one) for one in urls.split()]
+        self._free: dict[str, list[Link]] = {}
         self._timeout, self._codec = timeout, codec or Plain()
 
     def __enter__(self) -> Client:
@@ -142,9 +151,22 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections."""
-        for link in self._links:
-            link.close()
+        """Closes the connections that are not in use."""
+        for links in self._free.values():
+            while links:
+                links.pop().close()
+
+    def _link(self) -> Link:
+        """Returns a connection that nobody else uses."""
+        free = self._free.setdefault(self._servers[0].url, [])
+        try:
+            return free.pop()
+        except IndexError:
+            return Link(self._servers[0], self._token)
+
+    def _next_server(self, failed: Address) -> None:
+        if self._servers[0] == failed:  # Another request may have changed the server before.
+            self._servers.append(self._servers.pop(0))
 
     def request(
         self,
@@ -183,7 +205,7 @@ class Client:
     def _send(self, method: str, target: str, data: bytes | None, headers: dict[str, str], wait: float, again: bool) -> Any:
         pause, spent, problem = 0.05, 0.0, ""
         while True:
-            link = self._links[0]
+            link = self._link()
             fresh = link._stream is None
             try:
                 answer, read = link.call(method, target, data, headers, self._timeout + wait)
@@ -195,13 +217,14 @@ class Client:
                 if not again and not refused:
                     raise Unavailable(f"{problem}; whether the request was carried out is not known") from error
             else:
+                self._free[link.address.url].append(link)
                 if answer.status not in _LATER:
                     return self._read(answer, read, target)
                 problem = f"{link.address.url} answered {answer.status}"
                 delay = float(answer.headers.get("retry-after", "0") or 0) or pause
-                if answer.status == 503 and len(self._links) > 1:
+                if answer.status == 503 and len(self._servers) > 1:
                     delay = min(delay, pause)
-            self._links.append(self._links.pop(0))
+            self._next_server(link.address)
             spent += max(delay, 0.01)
             if spent > self._timeout:
                 raise Unavailable(f"no server has carried out the request in {self._timeout:g} s: {problem}")
@@ -243,6 +266,8 @@ class Client:
     def result(self, id: str, timeout: float | dt.timedelta | None = None) -> Any:
         """Waits until a task has ended, and returns its result. Raises `TaskFailed` and `TimeoutError`."""
         left = float("inf") if timeout is None else _seconds(timeout)
+        if left != left:
+            raise ValueError("timeout: nan is not a time")
         while True:
             wait = max(0.0, min(_WAIT, left))
             task = self._decoded(self._object("GET", f"/tasks/{_part(id)}", wait=wait, for_="ended"))
@@ -285,7 +310,7 @@ class Client:
         for name in ("props", "data"):
             if name in fields:
                 fields[name] = self._codec.encode(plain(fields[name], name))
-        return {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
+        return times(fields, "task")
 
     def patch(self, id: str, operations: Sequence[Json]) -> Json:
         """Changes props and data of a task that no worker has, by a JSON Patch of `/props` and `/data`."""
@@ -322,8 +347,7 @@ class Client:
         """Sends a command: `run`, `sleep` (with `until`), `pause`, `release`, `checkpoint`, `complete`, `kill`.
 
         With `wait` the answer has its `outcome`, if there was one in that time."""
-        made = {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
-        body = {"id": str(uuid.uuid4()), "command": command, **plain(made, "command")}
+        body = {"id": str(uuid.uuid4()), "command": command, **times(fields, "command")}
         return self._await_outcome(f"/tasks/{_part(id)}/commands", body, wait, {})
 
     def _await_outcome(self, path: str, body: Any, wait: float | dt.timedelta | None, query: Json) -> Json:
@@ -377,7 +401,7 @@ class Client:
             headers = {"Accept": "text/event-stream"}
             path = "/v1/changes" if after is None else f"/v1/changes?after={after}"
             try:
-                link = Link(self._links[0].address, self._token)
+                link = Link(self._servers[0], self._token)
                 answer = link.send("GET", path, None, headers, 45.0)
                 if answer.status in _LATER:
                     raise ConnectionError("the server is busy")
@@ -399,7 +423,8 @@ class Client:
             finally:
                 if link is not None:
                     link.close()
-            self._links.append(self._links.pop(0))
+            if link is not None:
+                self._next_server(link.address)
             time.sleep(pause)
             pause = min(pause * 2, 2.0)
 
@@ -413,14 +438,21 @@ class Client:
         """Returns a schedule with its next times."""
         return self._object("GET", f"/schedules/{_part(id)}")
 
-    def create_schedule(self, id: str, spec: Json, *, paused: bool = False) -> Json:
-        """Creates a schedule, such as `{"run": {"kind": "mail"}, "cron": ["30 2 * * *"]}`."""
-        body = {"id": id, "spec": plain(spec, "spec"), "paused": paused}
-        return self._object("POST", "/schedules", body)
+    def create_schedule(self, id: str, spec: Json, *, paused: bool = False, if_exists: str = "refuse") -> Json:
+        """Creates a schedule, such as `{"run": report.new(Report()), "cron": ["30 2 * * *"], "zone": "Europe/Oslo"}`.
+
+        With `if_exists="update"` a schedule of that id gets the spec instead; otherwise `Exists` is raised."""
+        body = {"id": id, "spec": times(spec, "spec"), "paused": paused}
+        try:
+            return self._object("POST", "/schedules", body)
+        except Exists:
+            if if_exists != "update":
+                raise
+        return self._object("PATCH", f"/schedules/{_part(id)}", body["spec"])
 
     def update_schedule(self, id: str, **fields: Any) -> Json:
         """Changes the given fields of the spec; `None` removes one."""
-        return self._object("PATCH", f"/schedules/{_part(id)}", plain(fields, "spec"))
+        return self._object("PATCH", f"/schedules/{_part(id)}", times(fields, "spec"))
 
     def delete_schedule(self, id: str, *, kill_runs: bool = False) -> None:
         """Deletes a schedule; its runs continue without `kill_runs`."""
@@ -432,12 +464,11 @@ class Client:
 
     def preview_schedule(self, **fields: Any) -> Json:
         """Returns the times that a new or changed schedule would have."""
-        return self._object("POST", "/schedule-times", plain(fields, "schedule"))
+        return self._object("POST", "/schedule-times", times(fields, "schedule"))
 
     def change_schedule(self, id: str, action: str, **fields: Any) -> Json:
         """`pause`, `resume`, `trigger`, `backfill` or `skip`, with the fields of that request (docs/server.md)."""
-        body = {name: when(one) if isinstance(one, (dt.datetime, dt.timedelta)) else one for name, one in fields.items()}
-        return self._object("POST", f"/schedules/{_part(id)}/{_part(action)}", body)
+        return self._object("POST", f"/schedules/{_part(id)}/{_part(action)}", times(fields, "schedule"))
 
     # The namespace
 
@@ -463,11 +494,11 @@ class Client:
 
     def purge(self, **fields: Any) -> Json:
         """Deletes ended tasks: `states`, `older_than` (`30d`), `limit`."""
-        return self._object("POST", "/purge", fields)
+        return self._object("POST", "/purge", times(fields, "purge"))
 
     def backup(self, path: str | Path) -> int:
         """Writes a backup of a store on SQLite to a new file, and returns its size. Raises `FileExistsError`."""
-        link = Link(self._links[0].address, self._token)
+        link = Link(self._servers[0], self._token)
         try:
             answer = link.send("GET", "/v1/backup", None, {}, 600.0)
             if answer.status != 200:

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -29,6 +30,8 @@ _PART = 0.8
 _ITEMS = 1000
 _BYTES = 2 << 20
 """The most items and bytes of a report."""
+_LARGEST = 4 << 20
+"""The most bytes of one report that are sent at all; the server takes one MiB of data or of a result."""
 _SENT = 20
 """How many exchanges may wait for the word that they have renewed the lease."""
 _LINES = 1000
@@ -86,7 +89,7 @@ class Worker:
     def __init__(self, app: App) -> None:
         self.app = app
         client = app.async_client()
-        self.token, self.urls = client._token, [link.address.url for link in client._links]
+        self.token, self.urls = client._token, [address.url for address in client._servers]
         self.links = {what: AsyncLink(Address.read(self.urls[0]), self.token) for what in ("exchange", "report")}
         self.secret = secrets.token_hex(16)
         self.hosts = Hosts(app, self)
@@ -115,7 +118,7 @@ class Worker:
                 logger.warning("a second signal: the handlers are aborted")
                 ended.set_result(1)
 
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, end)
         try:
             await self.hosts.start()
@@ -180,7 +183,7 @@ class Worker:
             self.trouble, self.overtaken = "", 0
             return dict(problem)
         detail = f"{link.address.url} answered {answer.status}: {problem.get('detail') or problem.get('code') or ''}"
-        await self._refused(link, answer, problem.get("code", ""), detail, lease)
+        await self._refused(link, answer, problem, detail, lease)
         raise Again
 
     trouble = ""
@@ -195,9 +198,13 @@ class Worker:
             self.urls.append(self.urls.pop(0))
         await asyncio.sleep(_PAUSE)
 
-    async def _refused(self, link: AsyncLink, answer: AsyncAnswer, code: str, detail: str, lease: int) -> None:
-        status = answer.status
+    async def _refused(self, link: AsyncLink, answer: AsyncAnswer, problem: Json, detail: str, lease: int) -> None:
+        status, code = answer.status, problem.get("code", "")
         pause = float(answer.headers.get("retry-after", "0") or 0) or _PAUSE
+        if status == 400 and (
+            wrong := re.match(r"(?:body: )?items\[(\d+)\]", problem.get("field", "") or problem.get("detail", ""))
+        ):
+            raise WrongItem(int(wrong.group(1)), detail)
         if status in (400, 401, 403):
             raise Refusal(detail)
         if status == 410:
@@ -326,6 +333,7 @@ class Worker:
                 self.lose(lost["id"], lost["fence"])
             for stop in answer.get("stop", ()):
                 if run := self.named(stop):
+                    run.is_stopped = True
                     self.stop(run, stop)
             for sent_ in answer.get("signals", ()):
                 if run := self.named(sent_):
@@ -353,9 +361,10 @@ class Worker:
                 claim["kind"] = next(iter(self.app.tasks))
             run = Run(claim, self.app.tasks[claim["kind"]], past[1] if past else 0)
             self.runs[key] = run
-            self.hosts.assign(run)
             if self.closing:
-                self.stop(run, {"reason": "shutdown", "grace_ms": claim["grace_ms"]})
+                self.add(run, "return", '{"message":"release"}')
+            else:
+                self.hosts.assign(run)
 
     def stop(self, run: Run, stop: Json) -> None:
         if run.phase == "running":
@@ -397,6 +406,13 @@ class Worker:
             run.lines, run.waiting_lines = run.lines + 1, run.waiting_lines + 1
             text = f'[{{"n":{run.lines},"text":{text}}}]'
         item = Item(run, what, text, ticket, max(took, run.took))
+        if len(text) > _LARGEST:
+            run.items += 1
+            self.items[item] = None
+            self.refuse(item, f"it has {len(text):,} bytes; a task has room for one MiB")
+            if item not in self.items:
+                return
+            run.items -= 1
         if item.is_last:
             run.phase = "ended"
         run.items += 1
@@ -419,6 +435,8 @@ class Worker:
                 continue
             except TooLarge:
                 self.too_large()
+            except WrongItem as wrong:
+                self.refuse(self.chosen()[wrong.at], str(wrong))
             except (Again, Over):
                 await asyncio.sleep(_PAUSE)
 
@@ -489,14 +507,17 @@ class Worker:
         if self.batch > 1 and len(self.chosen()) > 1:
             self.batch = max(1, min(self.batch, len(self.chosen())) // 2)
             return
-        item = self.chosen()[0]
+        self.refuse(self.chosen()[0], "it is larger than the server takes")
+
+    def refuse(self, item: Item, why: str) -> None:
+        """Gives up a report that no server takes: the handler gets an error, or its task."""
+        logger.error("task %s: a report of the handler (%s) is not stored: %s", item.run.claim["id"], item.what, why)
         if item.what == "return":
-            item.text = json.dumps({"message": "error", "error": "the returned message is larger than the server takes"})
-        elif item.is_numbered and item.what != "aborted":
+            item.text = json.dumps({"message": "error", "error": f"what the handler has returned is not stored: {why}"})
+        elif not item.is_last:
             self.done(item)
-            self.hosts.send(item.run, ["answer", item.run.key, item.ticket, "it is larger than the server takes"])
-        elif not item.is_numbered:
-            self.done(item)
+            if item.is_numbered:
+                self.hosts.send(item.run, ["answer", item.run.key, item.ticket, why])
 
     async def watch_on(self) -> int:
         """Aborts handlers whose grace, lease or patience is over."""
@@ -516,6 +537,14 @@ class Worker:
                 elif run.phase == "running" and run.host is not None and stall and now - run.sign > stall:
                     logger.warning("task %s: its handler has stalled, and is aborted", run.claim["id"])
                     self.hosts.abort(run, f"the handler has stalled: no sign of progress for {stall:g} s")
+
+
+class WrongItem(Exception):
+    """The server cannot read an item of a report."""
+
+    def __init__(self, at: int, detail: str) -> None:
+        super().__init__(detail)
+        self.at = at
 
 
 class TooLarge(Exception):

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ._app import Task
+from ._app import Task, instead
 from ._job import Done, Job, Json, Stop, _current, make_job, outcome
 from ._values import plain
 
@@ -119,13 +119,25 @@ def run(
     waited: Iterable[tuple[str, str]] = (),
     stop: str | None = None,
     stop_at: int = 1,
+    client: Any = None,
 ) -> Life:
     """Runs a handler once. `messages[0]` is what it has returned.
 
     `data` is that of the run before, of `data_version`; `signals` are names with payloads; `waited` are ids with outcomes.
-    `stop` is the reason of a stop, or a command such as `pause`, that the `stop_at`-th checkpoint, reply or wait raises."""
+    `stop` is the reason of a stop, or a command such as `pause`, that the `stop_at`-th checkpoint, reply or wait raises.
+    `client` is what `App.client` returns in the handler; without it the handler has none, so that no test reaches a server."""
     life = Life(data=None if data is None else plain(data, "data"), attempt=attempt)
-    _once(task, props, life, None, list(signals), list(waited), _stop(stop), stop_at, data_version)
+    token = instead.set(lambda: _client(client))
+    try:
+        _once(task, props, life, None, list(signals), list(waited), _stop(stop), stop_at, data_version)
+    finally:
+        instead.reset(token)
+    message = life.messages[-1]
+    failed = "failed" if message.get("retry") is False else "sleeping"
+    states = {**_ENDS, "sleep": "sleeping", "pause": "paused", "error": failed}
+    life.state, life.result = states.get(message["message"], "runnable"), message.get("result")
+    if message["message"] == "error":
+        life.errors.append(message["error"])
     return life
 
 
@@ -137,12 +149,14 @@ def live(
     attempts: int = 8,
     outcomes: Callable[[str], str] = lambda id: "completed",
     most_runs: int = 10_000,
+    client: Any = None,
 ) -> Life:
     """Runs a task until it ends, or waits for what does not come. A sleep moves the clock of the life only.
 
     `signals` are names with payloads at a time of the life, in seconds. `attempts` is how many runs in a row may fail;
     between them the clock moves by a minute. `outcomes` says how the tasks have ended that the task waits for."""
-    return _live(task, props, sorted(signals, key=lambda one: one[0]), attempts, outcomes, most_runs, None)[0]
+    given = sorted(signals, key=lambda one: one[0])
+    return _live(task, props, given, attempts, outcomes, most_runs, None, client)[0]
 
 
 def crash_everywhere(
@@ -154,6 +168,7 @@ def crash_everywhere(
     outcomes: Callable[[str], str] = lambda id: "completed",
     check: Callable[[Life], None] | None = None,
     before: Callable[[], None] | None = None,
+    client: Any = None,
 ) -> int:
     """Lives the life of a task again and again, each time with a crash before or after another of its writes.
 
@@ -165,7 +180,7 @@ def crash_everywhere(
     def once(crash_at: int | None) -> tuple[Life, int]:
         if before is not None:
             before()
-        life, places = _live(task, props, given, attempts, outcomes, 10_000, crash_at)
+        life, places = _live(task, props, given, attempts, outcomes, 10_000, crash_at, client)
         if check is not None:
             check(life)
         return life, places
@@ -196,6 +211,29 @@ def _stop(name: str | None) -> Stop | None:
 
 
 def _live(
+    task: Task[Any, Any],
+    props: Any,
+    signals: list[tuple[float, str, Any]],
+    attempts: int,
+    outcomes: Callable[[str], str],
+    most_runs: int,
+    crash_at: int | None,
+    client: Any,
+) -> tuple[Life, int]:
+    token = instead.set(lambda: _client(client))
+    try:
+        return _lived(task, props, signals, attempts, outcomes, most_runs, crash_at)
+    finally:
+        instead.reset(token)
+
+
+def _client(client: Any) -> Any:
+    if client is None:
+        raise RuntimeError("a handler under test has no client: pass client=... to windlass.testing")
+    return client
+
+
+def _lived(
     task: Task[Any, Any],
     props: Any,
     signals: list[tuple[float, str, Any]],
@@ -275,6 +313,8 @@ def _once(
     data_version: int | None,
 ) -> tuple[bool, int, bool]:
     """Runs once. Returns whether it has crashed, how many places for a crash there were, and whether signals are kept."""
+    if not isinstance(task, Task):
+        raise TypeError(f"{task!r} is not a handler: pass the function that @app.task has decorated")
     codec, life.runs = task.codec, life.runs + 1
     port = _Port(life, crash_at, stop_at, stop)
     commands: list[Json] = [
@@ -302,8 +342,6 @@ def _once(
     except _Crash:
         return True, port.place, True
     except BaseException as raised:
-        if isinstance(raised, (KeyboardInterrupt, SystemExit)):
-            raise
         error = raised
     message = json.loads(json.dumps(outcome(task, port.job, returned, error), allow_nan=False))
     try:
