@@ -80,9 +80,6 @@ class AsyncLink:
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float | None
     ) -> AsyncAnswer:
         """Sends a request, and reads the head of the answer."""
-        for text in (method, path, self._token or "", *headers.values()):
-            if not text.isprintable() or " " in path:
-                raise ValueError(f"a request has a character that HTTP does not allow: {text[:80]!r}")
         lines = [f"{method} {self.address.base}{path} HTTP/1.1", f"Host: {self.address.name}"]
         if self._token:
             lines.append(f"Authorization: Bearer {self._token}")
@@ -205,6 +202,9 @@ class AsyncClient:
         return dict(await self.request(method, path, body, **more))
 
     async def _send(self, method: str, target: str, data: bytes | None, headers: dict[str, str], wait: float, again: bool) -> Any:
+        for text in (method, target, self._token or "", *headers.values()):
+            if not text.isprintable() or " " in target:
+                raise ValueError(f"a request has a character that HTTP does not allow: {text[:80]!r}")
         pause, spent, problem = 0.05, 0.0, ""
         while True:
             link = self._link()
