@@ -251,7 +251,6 @@ def test_a_server_counts_the_tasks_of_workers(shared: Server) -> None:
         'windlass_run_duration_seconds_count{kind="pages-thread"}',
         'windlass_start_lateness_seconds_count{kind="pages-thread"}',
         "windlass_commit_batch_size_count",
-        'windlass_workers{kind="pages-thread",sdk="windlass-python"}',
     ):
         found = re.search(re.escape(series) + r" ([\d.]+)", text)
         assert found, f"{series} is missing"

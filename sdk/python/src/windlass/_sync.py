@@ -537,6 +537,8 @@ class Client:
 
 
 def _part(text: str) -> str:
+    if not isinstance(text, str) or not text:
+        raise ValueError(f"an id or a name is a text of one character or more, not {text!r}")
     return quote(text, safe="")
 
 
