@@ -147,9 +147,9 @@ def test_errors_have_types_and_name_the_field(server: Server) -> None:
         client.submit("a", {"x": object()})
     with pytest.raises(ValueError, match=r"props\[1\]: nan is not a number of JSON"):
         client.submit("a", [1.0, float("nan")])
-    for wrong in ("", None):
+    for id in ("", None):
         with pytest.raises(ValueError, match="an id or a name is a text"):
-            client.get(wrong)  # type: ignore[arg-type]
+            client.get(id)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the URL of a server is like"):
         windlass.Client("localhost:7474")
 
