@@ -127,7 +127,7 @@ def times(fields: Mapping[str, Any], at: str) -> Json:
             return {key: one(of, str(key)) for key, of in value.items()} if name not in ("props", "data") else value
         if isinstance(value, (list, tuple)):
             return [one(of, name) for of in value]
-        return value.kind if hasattr(value, "handler") else value
+        return getattr(value, "kind", value) if hasattr(value, "handler") else value
 
     made: Json = plain({name: one(value, name) for name, value in fields.items()}, at)
     return made
