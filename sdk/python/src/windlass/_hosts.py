@@ -94,8 +94,9 @@ class Host:
 
     def kill_group(self) -> None:
         """Ends the commands that the handlers have started."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid or 0, signal.SIGKILL)
+        if self.process.pid:  # The group 0 is our own.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
 
 class Guard:
