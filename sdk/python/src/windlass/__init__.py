@@ -1,7 +1,7 @@
 """Tasks that survive: handlers in Python whose tasks, data and commands a windlass server keeps."""
 
 from ._aio import AsyncClient
-from ._app import App, Task
+from ._app import App
 from ._errors import (
     ApiError,
     Exists,
@@ -15,6 +15,7 @@ from ._errors import (
 )
 from ._job import ERASE, Codec, Fail, Job, Next, Refused, Signal, Stop, Waited, current_job
 from ._sync import Client
+from ._task import Task
 from ._values import ValueMismatch
 from ._version import VERSION as __version__
 

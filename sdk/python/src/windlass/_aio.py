@@ -11,16 +11,13 @@ import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from ._errors import CODES, ApiError, Exists, SignalError, TaskFailed, Unavailable
-from ._job import Codec, Json, Plain, form, times
+from ._job import Codec, Json, Kinded, Plain, form, times
 from ._streams import Address, AsyncStream
 from ._values import plain
-
-if TYPE_CHECKING:
-    from ._app import Task
 
 P = TypeVar("P")
 _LATER = (429, 503)
@@ -243,7 +240,7 @@ class AsyncClient:
 
     # Tasks
 
-    async def submit(self, task: Task[P, Any] | str, props: P | None = None, **fields: Any) -> Json:
+    async def submit(self, task: Kinded[P] | str, props: P | None = None, **fields: Any) -> Json:
         """Submits a task, and returns `{"id": …, "submitted": "new"}`.
 
         `fields` are those of a task: `id`, `start_at` (a `datetime`, or a `timedelta` from now), `labels`, `priority`,

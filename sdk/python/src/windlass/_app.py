@@ -12,57 +12,19 @@ import sys
 import time
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, TypeVar
 
 from . import _aio, _sync
-from ._job import Codec, Job, Json, Plain, form
+from ._job import Codec, Job, Plain
+from ._task import Place, Task, made
 
 P = TypeVar("P")
 D = TypeVar("D")
-Place = Literal["process", "thread", "loop"]
 logger = logging.getLogger("windlass")
 _MOST_SLOTS = 1000
 _RELOADED = "WINDLASS_RELOADED"
 instead: contextvars.ContextVar[Callable[[], Any] | None] = contextvars.ContextVar("windlass.client", default=None)
 """What `App.client` returns in a test."""
-made: dict[tuple[str, str, str], Task[Any, Any]] = {}
-"""Every handler of this process, by its kind, module and name: how another process finds it after an import."""
-
-
-class Task(Generic[P, D]):
-    """A handler with its kind: what `App.task` makes of a function. Calling it calls the function."""
-
-    kind: str
-    props: Any
-    data: Any
-    codec: Codec
-    slots: int
-    is_default: bool
-    data_version: int
-    migrate: Callable[[Any, int], Any] | None
-    stall_after: float | None
-    grace: float
-    signals: bool
-    place: Place
-    interrupt: bool
-    fail_on: tuple[type[BaseException], ...]
-    retry_on: tuple[type[BaseException], ...]
-
-    def __init__(self, handler: Callable[[Job[P, D]], Any], **settings: Any) -> None:
-        self.handler = handler
-        self.__dict__.update(settings)
-        self.__doc__, self.__name__, self.__module__ = handler.__doc__, handler.__name__, handler.__module__
-        self.__qualname__ = handler.__qualname__
-
-    def __call__(self, job: Job[P, D]) -> Any:
-        return self.handler(job)
-
-    def __repr__(self) -> str:
-        return f"<Task {self.kind} of {self.__module__}.{self.__qualname__}>"
-
-    def new(self, props: P, **fields: Any) -> Json:
-        """Returns a task to submit, for `Client.submit_many` and transactions."""
-        return form(self, props, self.codec, fields)
 
 
 class App:

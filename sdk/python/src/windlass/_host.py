@@ -24,8 +24,8 @@ import traceback
 from collections.abc import Awaitable
 from typing import Any
 
-from ._app import Task, made
-from ._job import Done, Job, Json, Refused, Stop, _current, make_job, outcome
+from ._job import Done, Job, Json, Refused, Stop, _current
+from ._task import Task, made, make_job, outcome
 
 logger = logging.getLogger("windlass")
 _LEFT = 70

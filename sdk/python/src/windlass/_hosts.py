@@ -13,21 +13,31 @@ import signal
 import socket
 import struct
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from . import _host
-from ._app import App, Task
 from ._host import clock, frame
 from ._job import Json
-
-if TYPE_CHECKING:
-    from ._worker import Worker
+from ._task import Offer, Task
 
 logger = logging.getLogger("windlass")
 _context = multiprocessing.get_context("spawn")
 _keys = itertools.count(1)
 _LAST_WORDS = 1.0
 """How long an aborted `async def` or thread has to end before its process is killed, in seconds."""
+
+
+class Refusal(Exception):
+    """The worker cannot go on: its token is not valid, a request is wrong, or its handlers cannot be imported."""
+
+
+class Reports(Protocol):
+    """Where what the handlers do is reported."""
+
+    closing: bool
+    idle: asyncio.Event
+
+    def add(self, run: Run, what: str, text: str, ticket: int = 0, took: int = 0) -> None: ...
 
 
 class Run:
@@ -118,7 +128,7 @@ class Guard:
 class Hosts:
     """All processes of handlers: one for each busy `def` handler, one for all threads, one for the event loop."""
 
-    def __init__(self, app: App, worker: Worker) -> None:
+    def __init__(self, app: Offer, worker: Reports) -> None:
         self.app, self.worker = app, worker
         self.hosts: set[Host] = set()
         self.guard = Guard()
@@ -135,8 +145,6 @@ class Hosts:
 
     async def start(self) -> None:
         """Starts the first process of each place, and waits until it has imported the handlers."""
-        from ._worker import Refusal
-
         for place in self.most:
             host = self.open(place)
             while not host.is_ready:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import datetime as dt
 import time
 from collections.abc import Awaitable, Generator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from ._values import parse, plain
-
-if TYPE_CHECKING:
-    from ._app import Task
+from ._values import plain
 
 P = TypeVar("P")
+P_contra = TypeVar("P_contra", contravariant=True)
 D = TypeVar("D")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -63,6 +60,14 @@ class Waited:
 
     task: str
     outcome: str
+
+
+class Kinded(Protocol[P_contra]):
+    """A handler as its callers see it: its kind, and the type of its props."""
+
+    kind: str
+
+    def new(self, props: P_contra, **fields: Any) -> Json: ...
 
 
 class Codec(Protocol):
@@ -133,7 +138,7 @@ def times(fields: Mapping[str, Any], at: str) -> Json:
     return made
 
 
-def form(task: Task[P, Any] | str, props: P | None, codec: Codec, fields: Mapping[str, Any]) -> Json:
+def form(task: Kinded[P] | str, props: P | None, codec: Codec, fields: Mapping[str, Any]) -> Json:
     """Returns a task to submit in its JSON form. `fields` are those of `task.json` of windlass (docs/json.md)."""
     kind = task if isinstance(task, str) else task.kind
     return {"kind": kind, "props": codec.encode(plain(props, "props")), **times(fields, "task")}
@@ -263,7 +268,7 @@ class Job(Generic[P, D]):
         """Adds a line to the log of the task. A log is not a promise: lines are lost with the worker."""
         self._port.tell("log", text)
 
-    def submit(self, task: Task[Any, Any] | str, props: Any = None, *, id: str | None = None, **fields: Any) -> str:
+    def submit(self, task: Kinded[Any] | str, props: Any = None, *, id: str | None = None, **fields: Any) -> str:
         """Submits another task in the write of what the handler returns. Returns its id.
 
         `fields` are those of a task, such as `start_at`, `labels`, `limits`. Without `id` the id is made of that of this
@@ -334,44 +339,3 @@ class Job(Generic[P, D]):
     def kill(self, data: D | None = None) -> Next[Any]:
         """Ends the task as killed."""
         return self._next("kill", data)
-
-
-def make_job(task: Task[Any, Any], claim: Json, port: Port) -> Job[Any, Any]:
-    """Reads the props and the data of a claim as the types of the handler."""
-    codec = task.codec
-    try:
-        given = codec.decode(claim.get("props"))
-    except Exception as error:
-        raise ValueError(f"props: the codec cannot decode them: {type(error).__name__}: {error}") from error
-    props = parse(task.props, given, "props")
-    data, version = claim.get("data"), claim.get("data_version", task.data_version)
-    if data is not None:
-        data = codec.decode(data)
-        if version != task.data_version:
-            if task.migrate is None:
-                raise Fail(f"the data has version {version}, and the kind {task.kind} has no `migrate`")
-            data = plain(task.migrate(data, version), "data")
-        data = parse(task.data, data, "data")
-    return Job(claim, props, data, port, codec)
-
-
-def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, error: BaseException | None) -> Json:
-    """Returns the message for what a handler has returned or raised."""
-    if error is None and isinstance(returned, Next):
-        return returned.message
-    try:
-        if error is None and job is not None:
-            if returned is None and job._made is not None:
-                name = job._made.message["message"]
-                raise TypeError(f"the handler has made a message ({name}) and has not returned it: write `return job....`")
-            return job.complete(returned).message
-    except (TypeError, ValueError) as wrong:
-        error = wrong
-    stopping = job.stopping if job else None
-    if isinstance(error, Stop) or (stopping is not None and isinstance(error, (asyncio.CancelledError, KeyboardInterrupt))):
-        stop = error if isinstance(error, Stop) else stopping
-        return stop.command if stop and stop.command else {"message": "release"}
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    final = isinstance(error, (Fail, *task.fail_on)) or (bool(task.retry_on) and not isinstance(error, task.retry_on))
-    message: Json = {"message": "error", "error": str(error) if isinstance(error, Fail) else text}
-    return {**message, "retry": False} if final else message

@@ -15,11 +15,11 @@ import socket
 from typing import Any
 
 from ._aio import AsyncAnswer, AsyncLink
-from ._app import App
 from ._host import clock
-from ._hosts import Hosts, Run
+from ._hosts import Hosts, Refusal, Run
 from ._job import Json
 from ._streams import Address
+from ._task import Offer
 from ._version import VERSION
 
 logger = logging.getLogger("windlass")
@@ -36,10 +36,6 @@ _SENT = 20
 """How many exchanges may wait for the word that they have renewed the lease."""
 _LINES = 1000
 """The most log lines of a run that wait for a server."""
-
-
-class Refusal(Exception):
-    """The worker cannot go on: its token is not valid, or a request is wrong."""
 
 
 class Over(Exception):
@@ -73,7 +69,7 @@ class Item:
         return self.what not in ("progress", "log")
 
 
-def work(app: App) -> int:
+def work(app: Offer) -> int:
     """Runs the handlers of an app until a signal, and returns the exit code."""
     worker = Worker(app)
     try:
@@ -86,7 +82,7 @@ def work(app: App) -> int:
 class Worker:
     """One lease, its claims, and the requests about them."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: Offer) -> None:
         self.app = app
         client = app.async_client()
         self.token, self.urls = client._token, [address.url for address in client._servers]

@@ -16,8 +16,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ._app import Task, instead
-from ._job import Done, Job, Json, Stop, _current, make_job, outcome
+from ._app import instead
+from ._job import Done, Job, Json, Stop, _current
+from ._task import Task, make_job, outcome
 from ._values import plain
 
 P = TypeVar("P")

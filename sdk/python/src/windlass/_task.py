@@ -1,0 +1,107 @@
+"""`Task`: a handler with its kind, and what becomes of a run of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+
+from ._job import Codec, Fail, Job, Json, Next, Port, Stop, form
+from ._values import parse, plain
+
+if TYPE_CHECKING:
+    from ._aio import AsyncClient
+
+P = TypeVar("P")
+D = TypeVar("D")
+Place = Literal["process", "thread", "loop"]
+made: dict[tuple[str, str, str], Task[Any, Any]] = {}
+"""Every handler of this process, by its kind, module and name: how another process finds it after an import."""
+
+
+class Offer(Protocol):
+    """What a worker needs to know of an app."""
+
+    tasks: dict[str, Task[Any, Any]]
+    labels: dict[str, str]
+    ttl: float
+    processes: int | None
+
+    def async_client(self) -> AsyncClient: ...
+
+
+class Task(Generic[P, D]):
+    """A handler with its kind: what `App.task` makes of a function. Calling it calls the function."""
+
+    kind: str
+    props: Any
+    data: Any
+    codec: Codec
+    slots: int
+    is_default: bool
+    data_version: int
+    migrate: Callable[[Any, int], Any] | None
+    stall_after: float | None
+    grace: float
+    signals: bool
+    place: Place
+    interrupt: bool
+    fail_on: tuple[type[BaseException], ...]
+    retry_on: tuple[type[BaseException], ...]
+
+    def __init__(self, handler: Callable[[Job[P, D]], Any], **settings: Any) -> None:
+        self.handler = handler
+        self.__dict__.update(settings)
+        self.__doc__, self.__name__, self.__module__ = handler.__doc__, handler.__name__, handler.__module__
+        self.__qualname__ = handler.__qualname__
+
+    def __call__(self, job: Job[P, D]) -> Any:
+        return self.handler(job)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.kind} of {self.__module__}.{self.__qualname__}>"
+
+    def new(self, props: P, **fields: Any) -> Json:
+        """Returns a task to submit, for `Client.submit_many` and transactions."""
+        return form(self, props, self.codec, fields)
+
+
+def make_job(task: Task[Any, Any], claim: Json, port: Port) -> Job[Any, Any]:
+    """Reads the props and the data of a claim as the types of the handler."""
+    codec = task.codec
+    try:
+        given = codec.decode(claim.get("props"))
+    except Exception as error:
+        raise ValueError(f"props: the codec cannot decode them: {type(error).__name__}: {error}") from error
+    props = parse(task.props, given, "props")
+    data, version = claim.get("data"), claim.get("data_version", task.data_version)
+    if data is not None:
+        data = codec.decode(data)
+        if version != task.data_version:
+            if task.migrate is None:
+                raise Fail(f"the data has version {version}, and the kind {task.kind} has no `migrate`")
+            data = plain(task.migrate(data, version), "data")
+        data = parse(task.data, data, "data")
+    return Job(claim, props, data, port, codec)
+
+
+def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, error: BaseException | None) -> Json:
+    """Returns the message for what a handler has returned or raised."""
+    if error is None and isinstance(returned, Next):
+        return returned.message
+    try:
+        if error is None and job is not None:
+            if returned is None and job._made is not None:
+                name = job._made.message["message"]
+                raise TypeError(f"the handler has made a message ({name}) and has not returned it: write `return job....`")
+            return job.complete(returned).message
+    except (TypeError, ValueError) as wrong:
+        error = wrong
+    stopping = job.stopping if job else None
+    if isinstance(error, Stop) or (stopping is not None and isinstance(error, (asyncio.CancelledError, KeyboardInterrupt))):
+        stop = error if isinstance(error, Stop) else stopping
+        return stop.command if stop and stop.command else {"message": "release"}
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    final = isinstance(error, (Fail, *task.fail_on)) or (bool(task.retry_on) and not isinstance(error, task.retry_on))
+    message: Json = {"message": "error", "error": str(error) if isinstance(error, Fail) else text}
+    return {**message, "retry": False} if final else message
