@@ -103,6 +103,8 @@ pub(crate) enum Command {
     Doctor(commands::doctor::Args),
     /// Count tasks by kind and state, and show what holds tasks back and the limits in use
     Stats(commands::stats::Args),
+    /// Show which tasks are not run, why, and what to do
+    Why(commands::why::Args),
     /// Show who deleted or purged tasks, and who sent commands to nodes
     Audit(commands::audit::Args),
     /// List live nodes
@@ -216,6 +218,7 @@ impl Command {
             Self::Import(args) => commands::import::execute(args, global).await,
             Self::Doctor(args) => commands::doctor::execute(args, global).await,
             Self::Stats(args) => commands::stats::execute(args, global).await,
+            Self::Why(args) => commands::why::execute(args, global).await,
             Self::Audit(args) => commands::audit::execute(args, global).await,
             Self::Nodes(args) => commands::nodes::execute(args, global).await,
             Self::Node(args) => commands::node::execute(args, global).await,

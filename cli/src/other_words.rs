@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Words of other programs, each with the corresponding command line of this one.
-const OTHERS: [(&[&str], &str); 19] = [
+const OTHERS: [(&[&str], &str); 20] = [
     (&["status", "show", "info", "inspect", "describe"], "get ID"),
     (&["stop", "hold", "suspend"], "pause ID"),
     (&["cancel", "abort", "terminate"], "kill ID"),
@@ -23,6 +23,7 @@ const OTHERS: [(&[&str], &str); 19] = [
         "submit KIND",
     ),
     (&["count", "counts", "metrics"], "stats"),
+    (&["explain", "blocked", "pending"], "why"),
     (&["join", "await"], "wait ID"),
     (&["now", "clock", "date"], "time"),
     (&["check", "health"], "doctor"),

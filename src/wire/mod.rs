@@ -8,9 +8,11 @@ mod record;
 mod refusal;
 mod schedule;
 mod stats;
+mod why;
 
 pub use graph::{EdgeForm, GraphForm, NodeForm};
 pub use record::RecordForm;
 pub use refusal::{ReasonForm, RefusalForm};
 pub use schedule::{ScheduleActionForm, ScheduleForm, TimeForm};
 pub use stats::{HeldForm, KindForm, StatsForm};
+pub use why::{TaskWhyForm, WaitingForm, WhyForm};

@@ -33,5 +33,6 @@ pub(crate) mod time;
 pub(crate) mod token;
 pub(crate) mod wait;
 pub(crate) mod watch;
+pub(crate) mod why;
 pub(crate) mod worker;
 pub(crate) mod worker_check;

@@ -9,10 +9,11 @@ use windlass::{
 };
 
 use crate::{
+    commands::why,
     exit::{Exit, Failure},
     filters::{KindFilter, kind_filter},
     global::Global,
-    hint::{Hint, option, quoted},
+    hint::Hint,
     output::Output,
     text::one_line,
     view::{age, color, due, human, text},
@@ -70,26 +71,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 
 /// Returns the command that shows or resolves what holds tasks back.
 fn remedy(of: &KindStats, reason: &WaitReason, hint: &Hint) -> String {
-    let kind = &of.kind;
-    let words = match reason {
-        // A node without --select takes tasks with any labels.
-        WaitReason::NoNode | WaitReason::DataVersion { .. } | WaitReason::Labels(_)
-            if kind.as_str() == "exec" =>
-        {
-            "worker".to_owned()
-        }
-        WaitReason::NotClaiming(nodes) => {
-            let node = nodes.first().map_or("NODE", |node| node.as_str());
-            format!("node unfreeze {}", quoted(node))
-        }
-        WaitReason::Copied(_) => "doctor".to_owned(),
-        // The tasks that were counted.
-        reason => {
-            let kind = option("--kind", kind.as_str());
-            format!("list {kind} --waits {}", reason.kind())
-        }
-    };
-    hint.command(&words)
+    hint.command(&why::remedy(&of.kind, reason))
 }
 
 fn show_states(

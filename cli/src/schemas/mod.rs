@@ -15,7 +15,7 @@ use windlass::{
         AuditEntry, NodeRecord,
         copy::{ExportLine, Report, Written},
     },
-    wire::{GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TimeForm},
+    wire::{GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TaskWhyForm, TimeForm, WhyForm},
     workers::protocol::{Exchange, Exchanged, Leave, Register, Registered, ReportItems, Reported},
 };
 use windlass_server::{MaskForm, TokenForm, schema};
@@ -118,6 +118,8 @@ fn forms() -> Vec<(Form, Value)> {
         output::<GraphForm<'_>>("graph", "`windlass graph`."),
         output::<Vec<NodeRecord>>("nodes", "`windlass nodes`."),
         output::<StatsForm<'_>>("stats", "`windlass stats`."),
+        output::<WhyForm<'_>>("why", "`windlass why`."),
+        output::<TaskWhyForm>("task-why", "`windlass why ID`."),
         output::<node::Sent<'_>>("node", "`windlass node`."),
         output::<ScheduleForm<'_>>(
             "schedule-record",

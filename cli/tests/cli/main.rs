@@ -44,3 +44,4 @@ mod unique_page;
 mod variables;
 mod waiting;
 mod watching;
+mod why;

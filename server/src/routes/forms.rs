@@ -12,7 +12,7 @@ use windlass::{
     schedule::Schedule,
     statemachine::wire::{Line, TaskForm},
     store::{Change, CommandRecord, NodeCommand},
-    wire::{GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm},
+    wire::{GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TaskWhyForm, WhyForm},
     workers::protocol::{Exchange, Exchanged, Leave, Register, Registered, ReportItems, Reported},
 };
 
@@ -69,7 +69,7 @@ pub(crate) fn schema(name: &str) -> Value {
         "history" => output::<task::HistoryForm>(),
         "log" => output::<task::LogForm>(),
         "graph" => output::<GraphForm<'_>>(),
-        "task-why" => output::<why::TaskWhyForm>(),
+        "task-why" => output::<TaskWhyForm>(),
         "change" => output::<Change>(),
         "command" => output::<CommandRecord>(),
         "commands" => output::<commands::CommandsForm>(),
@@ -82,7 +82,7 @@ pub(crate) fn schema(name: &str) -> Value {
         "transaction-applied" => output::<transactions::AppliedForm<'_>>(),
         "counts" => output::<namespace::CountsForm>(),
         "stats" => output::<StatsForm<'_>>(),
-        "why" => output::<why::WhyForm>(),
+        "why" => output::<WhyForm<'_>>(),
         "scale" => output::<why::ScaleForm>(),
         "limits" => output::<namespace::LimitsForm>(),
         "nodes" => output::<nodes::NodesForm>(),

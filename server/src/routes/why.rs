@@ -8,10 +8,10 @@ use axum::{
 };
 use serde::Serialize;
 use windlass::{
-    Kind, TaskId, TaskStatus,
-    client::{KindStats, Stats, WaitReason},
-    store::{NodeRecord, TaskRecord},
-    wire::StatsForm,
+    Kind, TaskId,
+    client::{Cause, NotRun, Stats, WaitReason},
+    store::NodeRecord,
+    wire::{StatsForm, TaskWhyForm, WhyForm},
 };
 
 use super::json;
@@ -38,6 +38,18 @@ fn request(kind: &Kind, reason: &WaitReason) -> String {
     }
 }
 
+/// Returns the request that shows or resolves why tasks are not run.
+fn resolve(one: &NotRun<'_>) -> String {
+    let kind = &one.of.kind;
+    let named = encoded(kind.as_str());
+    match one.cause {
+        Cause::Reason(reason) => request(kind, reason),
+        Cause::Quarantined => format!("GET /v1/tasks?kind={named}&quarantined=true"),
+        // Paused ones, and causes that a later version adds.
+        cause => format!("GET /v1/tasks?kind={named}&state={}", cause.as_str()),
+    }
+}
+
 /// Returns a text as a part of a path or a query.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
@@ -61,32 +73,6 @@ pub(super) async fn stats(by: Reader, params: Params) -> Result<Response, Proble
     }))
 }
 
-/// What holds tasks back.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct WhyForm {
-    /// The reasons, the one with the most tasks first.
-    waiting: Vec<WaitingForm>,
-}
-
-/// Tasks of a kind that are not run for the same reason.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct WaitingForm {
-    /// The kind of the tasks.
-    kind: String,
-    /// The name of the reason: one of `windlass list --waits`, `paused` or `quarantined`.
-    reason: &'static str,
-    /// The number of tasks.
-    tasks: u64,
-    /// Whether there may be more: only a part of the tasks was read.
-    at_least: bool,
-    /// The reason in words.
-    text: String,
-    /// The request that shows or resolves it.
-    request: String,
-}
-
 /// Returns what holds tasks back, by reason.
 pub(super) async fn why(
     State(app): State<Arc<App>>,
@@ -97,57 +83,7 @@ pub(super) async fn why(
     by.check_unscoped()?;
     let mut stats = Stats::clone(&*app.stats().await?);
     by.hiding().await?.stats(&mut stats);
-    let mut waiting: Vec<WaitingForm> = stats.kinds.iter().flat_map(of_kind).collect();
-    waiting.sort_by_key(|one| std::cmp::Reverse(one.tasks));
-    json(&WhyForm { waiting })
-}
-
-fn of_kind(of: &KindStats) -> Vec<WaitingForm> {
-    let kind = of.kind.as_str();
-    let named = encoded(kind);
-    let held = of.held_back.iter().map(|held| WaitingForm {
-        kind: kind.to_owned(),
-        reason: held.reason.kind().as_str(),
-        tasks: held.tasks,
-        at_least: held.at_least,
-        text: held.reason.to_string(),
-        request: request(&of.kind, &held.reason),
-    });
-    let stopped = [
-        (
-            "paused",
-            of.paused,
-            "it is paused: POST /v1/tasks/ID/commands {\"command\":\"run\"} resumes a task",
-            format!("GET /v1/tasks?kind={named}&state=paused"),
-        ),
-        (
-            "quarantined",
-            of.quarantined,
-            "its record cannot be read: POST /v1/tasks/ID/retry starts a task again",
-            format!("GET /v1/tasks?kind={named}&quarantined=true"),
-        ),
-    ];
-    let stopped = stopped.into_iter().filter(|(_, tasks, ..)| *tasks > 0);
-    let stopped = stopped.map(|(reason, tasks, text, request)| WaitingForm {
-        kind: kind.to_owned(),
-        reason,
-        tasks,
-        at_least: false,
-        text: text.to_owned(),
-        request,
-    });
-    held.chain(stopped).collect()
-}
-
-/// Why a task is not run.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct TaskWhyForm {
-    /// The name of the reason; `null` for a task that is not due, runs, has ended, or will be claimed.
-    reason: Option<&'static str>,
-    /// The reason in words, or what the task does. `null` for a token with a scope that has a reason: it does not see nodes and
-    /// other tasks.
-    text: Option<String>,
+    json(&WhyForm::new(&stats, resolve))
 }
 
 /// Returns why a task is not run.
@@ -165,31 +101,7 @@ pub(super) async fn of_task(
     let reason = reasons.into_iter().next().flatten();
     let hiding = by.hiding().await?;
     let reason = reason.map(|reason| hiding.reason(&record.task.kind, reason));
-    let text = match &reason {
-        Some(reason) => by.scope.is_everything().then(|| reason.to_string()),
-        None => Some(present(&record, by.scope.is_everything())),
-    };
-    json(&TaskWhyForm {
-        reason: reason.map(|reason| reason.kind().as_str()),
-        text,
-    })
-}
-
-/// Returns what a task does that nothing holds back. A caller with a scope does not see nodes.
-fn present(record: &TaskRecord, sees_nodes: bool) -> String {
-    let Ok(state) = &record.state else {
-        return "its record cannot be read".to_owned();
-    };
-    match (&state.status, &record.node) {
-        (_, Some(node)) if sees_nodes => format!("node '{node}' has claimed it"),
-        (_, Some(_)) => "a node has claimed it".to_owned(),
-        (TaskStatus::Sleeping { until }, None) => format!("it sleeps until {until:.0}"),
-        (TaskStatus::Paused, None) => "it is paused; the command run resumes it".to_owned(),
-        (TaskStatus::Runnable | TaskStatus::Fault, None) => {
-            "it can run, and a node will claim it".to_owned()
-        }
-        (status, None) => format!("it has ended: {}", status.code()),
-    }
+    json(&TaskWhyForm::new(&record, reason.as_ref(), by.scope.is_everything()))
 }
 
 /// What an autoscaler needs to know of a kind.

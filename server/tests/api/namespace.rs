@@ -41,7 +41,7 @@ async fn what_holds_tasks_back_comes_with_the_request_that_shows_it() {
     let of = |reason: &str| reasons.iter().find(|one| one["reason"] == reason).unwrap();
     assert_eq!(of("tasks")["tasks"], 1);
     assert_eq!(
-        of("paused")["request"],
+        of("paused")["remedy"],
         "GET /v1/tasks?kind=mail&state=paused"
     );
     // The requests are ones.
@@ -50,7 +50,7 @@ async fn what_holds_tasks_back_comes_with_the_request_that_shows_it() {
         ("tasks", json!(["c"])),
         ("paused", json!(["p"])),
     ] {
-        let path = of(reason)["request"].as_str().unwrap();
+        let path = of(reason)["remedy"].as_str().unwrap();
         let page = kit.call(path, "").await.json();
         let tasks = page["tasks"].as_array().unwrap().iter();
         let found: Vec<Value> = tasks.map(|task| task["id"].clone()).collect();

@@ -1,0 +1,130 @@
+//! `windlass why`: which tasks are not run, why, and what to do.
+
+use windlass::{
+    Kind, TaskId,
+    client::{Cause, NotRun, WaitReason},
+    wire::{TaskWhyForm, WhyForm},
+};
+
+use crate::{
+    exit::{Exit, Failure},
+    filters::{KindFilter, kind_filter},
+    global::Global,
+    hint::{Hint, option, quoted},
+    text::one_line,
+};
+
+/// Which tasks to explain.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Tasks that sleep until a later time wait for nothing else, and are not among them: windlass list --state sleeping. Tasks
+that have failed are shown by windlass list --state failed.
+
+Examples:
+  windlass why
+  windlass why --kind 'inbox/*'
+  windlass why mail-1
+  windlass why -o json | jq '.waiting[] | select(.reason == \"limit\")'")]
+pub(crate) struct Args {
+    /// Explain this task alone
+    #[arg(value_name = "ID", conflicts_with = "kind")]
+    id: Option<TaskId>,
+
+    /// Explain only this kind; 'inbox/*' for every kind that begins with inbox/
+    #[arg(long, value_name = "KIND", value_parser = kind_filter)]
+    kind: Option<KindFilter>,
+}
+
+/// Prints the reasons, that with the most tasks first.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let client = global.reading().await?;
+    let (out, hint) = (global.out(), global.hint());
+    if let Some(id) = &args.id {
+        return one(id, global, &client).await;
+    }
+    let mut stats = client.stats().await?;
+    if let Some(filter) = &args.kind {
+        stats.kinds.retain(|of| filter.selects(&of.kind));
+    }
+    let form = WhyForm::new(&stats, |one| resolve(one, &hint));
+    if out.is_json() {
+        out.json(&form)?;
+        return Ok(Exit::Ok);
+    }
+    if form.waiting.is_empty() {
+        out.note("every task that is due runs, or will be claimed");
+    }
+    // Lines, because a table would cut them off.
+    for one in &form.waiting {
+        let more = if one.at_least { "+" } else { "" };
+        let kind = one_line(one.kind.as_str());
+        let text = one_line(&one.text);
+        out.line(format!("{}{more} {kind}: {text}", one.tasks))?;
+        out.line(format!("   try: {}", one.remedy))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Explains one task.
+async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<Exit, Failure> {
+    let (out, hint) = (global.out(), global.hint());
+    let record = client.get(id).await?;
+    let nodes = client.nodes().await?;
+    let records = std::slice::from_ref(&record);
+    let reason = client.wait_reasons(records, &nodes).await?.pop().flatten();
+    let form = TaskWhyForm::new(&record, reason.as_ref(), true);
+    if out.is_json() {
+        out.json(&form)?;
+        return Ok(Exit::Ok);
+    }
+    out.line(one_line(form.text.as_deref().unwrap_or_default()))?;
+    match &reason {
+        Some(WaitReason::Tasks(_)) => out.line(format!("   try: {}", hint.on_task("graph", id)))?,
+        Some(WaitReason::Limit(_)) => out.line(format!("   try: {}", hint.command("stats")))?,
+        Some(reason) if !lists(reason) => {
+            let words = remedy(&record.task.kind, reason);
+            out.line(format!("   try: {}", hint.command(&words)))?;
+        }
+        _ => {}
+    }
+    Ok(Exit::Ok)
+}
+
+/// Returns the command that shows or resolves why tasks are not run.
+fn resolve(one: &NotRun<'_>, hint: &Hint) -> String {
+    let kind = option("--kind", one.of.kind.as_str());
+    let words = match one.cause {
+        Cause::Reason(reason) => remedy(&one.of.kind, reason),
+        Cause::Paused => format!("resume {kind} --state paused"),
+        Cause::Quarantined => format!("retry {kind} --quarantined"),
+        cause => format!("list {kind} --state {}", cause.as_str()),
+    };
+    hint.command(&words)
+}
+
+/// Returns whether the command for a reason lists the tasks that were counted.
+fn lists(reason: &WaitReason) -> bool {
+    !matches!(reason, WaitReason::NotClaiming(_) | WaitReason::Copied(_))
+}
+
+/// Returns the words of the command that shows or resolves what holds tasks of a kind back.
+pub(crate) fn remedy(kind: &Kind, reason: &WaitReason) -> String {
+    match reason {
+        // A node without --select takes tasks with any labels.
+        WaitReason::NoNode | WaitReason::DataVersion { .. } | WaitReason::Labels(_)
+            if kind.as_str() == "exec" =>
+        {
+            "worker".to_owned()
+        }
+        WaitReason::NotClaiming(nodes) => {
+            let node = nodes.first().map_or("NODE", |node| node.as_str());
+            format!("node unfreeze {}", quoted(node))
+        }
+        WaitReason::Copied(_) => "doctor".to_owned(),
+        // The tasks that were counted.
+        reason => {
+            let kind = option("--kind", kind.as_str());
+            format!("list {kind} --waits {}", reason.kind())
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `windlass why`: which tasks are not run, and the command that resolves it.
+
+use serde_json::{Value, json};
+
+use crate::env::Env;
+
+/// Returns the words of the command that a reason names.
+fn words(one: &Value) -> Vec<String> {
+    let remedy = one["remedy"].as_str().unwrap();
+    let words = remedy.strip_prefix("windlass ").unwrap();
+    words.split(' ').map(str::to_owned).collect()
+}
+
+#[test]
+fn why_names_every_reason_with_a_command_that_acts_on_its_tasks() {
+    let env = Env::new();
+    for args in [
+        &["report", "--id", "a"][..],
+        &["report", "--id", "b"],
+        &["report", "--id", "c", "--after", "a"],
+        &["report", "--id", "later", "--in", "1h"],
+        &["mail", "--id", "p", "--paused"],
+        &["--id", "x", "--shell", "true"],
+    ] {
+        env.run(&[&["submit"][..], args].concat()).ok();
+    }
+    let why = env.json(&["why"]);
+    let waiting = why["waiting"].as_array().unwrap();
+    let short: Vec<_> = waiting
+        .iter()
+        .map(|one| json!([one["tasks"], one["kind"], one["reason"]]))
+        .collect();
+    assert_eq!(short[0], json!([2, "report", "no_node"]), "{why}");
+    for expected in [
+        json!([1, "report", "tasks"]),
+        json!([1, "mail", "paused"]),
+        json!([1, "exec", "no_node"]),
+    ] {
+        assert!(short.contains(&expected), "{expected} is not in {why}");
+    }
+    assert_eq!(short.len(), 4, "a task that sleeps is not blocked: {why}");
+
+    let text = env.run(&["why", "--kind", "rep*"]).ok().out;
+    assert!(text.starts_with("2 report: no live node handles"), "{text}");
+    assert!(text.contains("try: windlass list --kind report --waits no_node"));
+    assert!(!text.contains("mail"), "{text}");
+
+    let paused = waiting.iter().find(|one| one["reason"] == "paused");
+    let resume = words(paused.unwrap());
+    let resume: Vec<&str> = resume.iter().map(String::as_str).collect();
+    env.run(&[&resume[..], &["--yes"]].concat()).ok();
+    let exec = waiting.iter().find(|one| one["kind"] == "exec").unwrap();
+    assert_eq!(words(exec), ["worker"]);
+    env.run(&["worker", "--until-idle"]).ok();
+    let left = env.json(&["why"]);
+    let kinds = left["waiting"].as_array().unwrap().iter();
+    let kinds: Vec<_> = kinds.map(|one| one["kind"].clone()).collect();
+    assert!(!kinds.contains(&json!("exec")), "{left}");
+    let mail = left["waiting"].as_array().unwrap().iter();
+    let mail: Vec<_> = mail.filter(|one| one["kind"] == "mail").collect();
+    assert_eq!(mail[0]["reason"], "no_node", "{left}");
+}
+
+#[test]
+fn why_explains_one_task() {
+    let env = Env::new();
+    env.run(&["submit", "report", "--id", "a"]).ok();
+    env.run(&["submit", "report", "--id", "c", "--after", "a"])
+        .ok();
+    env.run(&["submit", "--id", "x", "--shell", "true"]).ok();
+    assert_eq!(
+        env.json(&["why", "c"]),
+        json!({"reason": "tasks", "text": "it waits for 1 task: a"})
+    );
+    let text = env.run(&["why", "c"]).ok().out;
+    assert!(text.contains("try: windlass graph"), "{text}");
+    env.run(&["worker", "--until-idle"]).ok();
+    assert_eq!(env.run(&["why", "x"]).ok().out, "it has ended: completed\n");
+    let none = env.run(&["why", "nothing"]);
+    assert!(none.err.contains("nothing"), "{}", none.err);
+    assert_ne!(none.code, 0);
+    let both = env.run(&["why", "x", "--kind", "report"]);
+    assert_eq!(both.code, 2, "{}", both.err);
+}
+
+#[test]
+fn why_says_that_nothing_is_held_back() {
+    let env = Env::new();
+    env.run(&["submit", "report", "--in", "1h"]).ok();
+    let none = env.run(&["why"]).ok();
+    assert_eq!(none.out, "");
+    assert!(none.err.contains("every task that is due runs"), "{}", none.err);
+}

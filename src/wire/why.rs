@@ -1,0 +1,119 @@
+//! [`WhyForm`] and [`TaskWhyForm`]: why tasks are not run, as clients read it.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use windlass_statemachine::{Kind, TaskStatus};
+
+use crate::{
+    client::{NotRun, Stats, WaitReason},
+    store::TaskRecord,
+};
+
+/// Which tasks are not run, and why.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{Client, NewTask, store::Store, wire::WhyForm};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+/// let client = Client::new(&Store::open("memory:").await?);
+/// client.submit(NewTask::new("report").paused()).await?;
+/// let stats = client.stats().await?;
+/// let form = WhyForm::new(&stats, |one| format!("list --kind {} --state paused", one.of.kind));
+/// assert_eq!((form.waiting[0].tasks, form.waiting[0].reason), (1, "paused"));
+/// assert_eq!(form.waiting[0].remedy, "list --kind report --state paused");
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Waiting"))]
+#[non_exhaustive]
+pub struct WhyForm<'a> {
+    /// The reasons, the one with the most tasks first.
+    pub waiting: Vec<WaitingForm<'a>>,
+    /// The time for which the numbers hold.
+    pub at: Timestamp,
+}
+
+/// Tasks of a kind that are not run for the same reason.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "WaitingFor"))]
+#[non_exhaustive]
+pub struct WaitingForm<'a> {
+    /// The kind of the tasks.
+    pub kind: &'a Kind,
+    /// The name of the reason: one of `windlass list --waits`, `paused` or `quarantined`.
+    pub reason: &'static str,
+    /// The number of tasks.
+    pub tasks: u64,
+    /// Whether there may be more: only a part of the tasks was read.
+    pub at_least: bool,
+    /// The reason in words.
+    pub text: String,
+    /// The command or the request that shows or resolves it.
+    pub remedy: String,
+}
+
+impl<'a> WhyForm<'a> {
+    /// Returns the form of the numbers. `remedy` says in the program's own terms what shows or resolves a cause.
+    pub fn new(stats: &'a Stats, remedy: impl Fn(&NotRun<'_>) -> String) -> Self {
+        let form = |one: NotRun<'a>| WaitingForm {
+            kind: &one.of.kind,
+            reason: one.cause.as_str(),
+            tasks: one.tasks,
+            at_least: one.at_least,
+            text: one.cause.text(),
+            remedy: remedy(&one),
+        };
+        Self {
+            waiting: stats.not_run().into_iter().map(form).collect(),
+            at: stats.at,
+        }
+    }
+}
+
+/// Why a task is not run.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "TaskWhy"))]
+#[non_exhaustive]
+pub struct TaskWhyForm {
+    /// The name of the reason; `null` for a task that is not due, runs, has ended, or will be claimed.
+    pub reason: Option<&'static str>,
+    /// The reason in words, or what the task does. `null` for a token with a scope that has a reason: it does not see nodes and
+    /// other tasks.
+    pub text: Option<String>,
+}
+
+impl TaskWhyForm {
+    /// Returns the form for a task, with what [`Client::wait_reasons`](crate::Client::wait_reasons) has returned for it.
+    /// `sees_others`: whether the caller may see nodes and other tasks.
+    pub fn new(record: &TaskRecord, reason: Option<&WaitReason>, sees_others: bool) -> Self {
+        Self {
+            reason: reason.map(|reason| reason.kind().as_str()),
+            text: match reason {
+                Some(reason) => sees_others.then(|| reason.to_string()),
+                None => Some(present(record, sees_others)),
+            },
+        }
+    }
+}
+
+/// Returns what a task does that nothing holds back.
+fn present(record: &TaskRecord, sees_nodes: bool) -> String {
+    let Ok(state) = &record.state else {
+        return "its record cannot be read".to_owned();
+    };
+    match (&state.status, &record.node) {
+        (_, Some(node)) if sees_nodes => format!("node '{node}' has claimed it"),
+        (_, Some(_)) => "a node has claimed it".to_owned(),
+        (TaskStatus::Sleeping { until }, None) => format!("it sleeps until {until:.0}"),
+        (TaskStatus::Paused, None) => "it is paused; the command run resumes it".to_owned(),
+        (TaskStatus::Runnable | TaskStatus::Fault, None) => {
+            "it can run, and a node will claim it".to_owned()
+        }
+        (status, None) => format!("it has ended: {}", status.code()),
+    }
+}
