@@ -47,6 +47,7 @@ class Site:
         self.program = os.environ["WINDLASS_BIN"]
         self.env = {**os.environ, "WINDLASS_STORE": f"sqlite:{folder}/jobs.db", "XDG_STATE_HOME": str(folder)}
         server, worker, self.port = free_port(), free_port(), free_port()
+        self.server = server
         self.start("server", self.program, "serve", "--no-socket", "--listen", f"127.0.0.1:{server}")
         made = until("a token", lambda: self.windlass("token", "new", "prometheus", "--role", "read"))
         found = re.search(r"wlt_\w+", made)
@@ -148,7 +149,7 @@ def test_promtool_accepts_the_rules_and_each_alert_fires_in_its_scenario_only() 
     rules = re.findall(r"alert: (\w+)", (HERE / "prometheus" / "alerts.yml").read_text())
     tested = re.findall(r"- name: (\w+)", (HERE / "prometheus" / "alerts_test.yml").read_text())
     assert rules == tested
-    assert len(rules) >= 16
+    assert len(rules) >= 17
 
 
 def test_every_panel_of_the_dashboard_has_data(site: Site) -> None:
@@ -162,7 +163,7 @@ def test_every_panel_of_the_dashboard_has_data(site: Site) -> None:
             except AssertionError:
                 without.append(f"{panel['title']}: {query}")
     assert not without
-    assert len(dashboard["panels"]) >= 18
+    assert len(dashboard["panels"]) >= 20
 
 
 def test_every_metric_of_the_dashboard_and_of_the_alerts_is_one_of_windlass() -> None:
@@ -183,3 +184,36 @@ def test_the_alerts_see_the_scenes(site: Site) -> None:
     quiet = ["WindlassDown", "WindlassQuarantined", "WindlassStoreErrors", "WindlassLeaseMargin", "WindlassDataVersion"]
     for name in quiet:
         assert site.query(rules[name]) == [], f"{name} is not quiet"
+
+
+def test_why_names_the_scenes_with_their_commands(site: Site) -> None:
+    """The lines of `windlass why` beside the panels and alerts of docs/operations.md."""
+    waiting = json.loads(site.windlass("why", "-o", "json"))["waiting"]
+    found = {(one["kind"], one["reason"]): one for one in waiting}
+    for kind, reason, command in (
+        ("exec", "limit", "list --kind exec --waits limit"),
+        ("nobody", "no_node", "list --kind nobody --waits no_node"),
+        ("exec", "paused", "resume --kind exec --state paused"),
+    ):
+        one = found[kind, reason]
+        assert one["tasks"] >= 1
+        assert one["remedy"] == f"windlass {command}", one
+
+
+def test_keda_reads_how_many_tasks_could_run(site: Site) -> None:
+    """The request of the example, with a token as its comment makes one."""
+    text = (HERE / "keda" / "worker.yaml").read_text()
+    fields = dict(re.findall(r'^ +(?:- )?(\w+): "?([^"\n]+?)"?$', text, re.M))
+    assert (fields["type"], fields["authMode"], fields["parameter"]) == ("metrics-api", "bearer", "token")
+    command = re.search(r"windlass (token new .*)", text)
+    assert command
+    token = re.search(r"wlt_\w+", site.windlass(*command.group(1).split()))
+    assert token
+    url = urllib.parse.urlsplit(fields["url"])
+    request = urllib.request.Request(f"http://127.0.0.1:{site.server}{url.path}?{url.query}")
+    request.add_header("Authorization", f"Bearer {token.group()}")
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        scale = json.load(answer)
+    # One task of the limit runs, and the other one cannot.
+    assert scale["limited"] == 1, scale
+    assert scale[fields["valueLocation"]] == scale["claimed"] + scale["available"] - 1, scale

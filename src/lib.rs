@@ -129,8 +129,8 @@ pub use windlass_statemachine::{
     self as statemachine, Action, ActionKind, Author, Bound, Command, CommandId, Decision, Effects,
     ErrorEntry, ErrorLog, FailedAttempt, Failure, Fence, Invalid, Json, Kind, Limit, Message, Meta,
     NodeName, Outcome, Progress, QueuedCommand, Retry, RetryPolicy, Signal, StateKind, StopReason,
-    SubmitTask, Task, TaskId, TaskState, TaskStatus, TransactionId, Unique, WaitOutcome, Waited,
-    Waits, Wake, fingerprint, task::Labels,
+    SubmitTask, Task, TaskId, TaskState, TaskStatus, Trace, TransactionId, Unique, WaitOutcome,
+    Waited, Waits, Wake, fingerprint, task::Labels,
 };
 
 /// Compiles the code of the page about data versions.

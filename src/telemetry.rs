@@ -24,6 +24,7 @@ mod http;
 mod kinds;
 mod remote;
 mod sdks;
+pub(crate) mod traces;
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -37,8 +38,7 @@ pub(crate) use gauges::{NamespaceGauges, OldestGauges, SlotGauges, SlotsOfKind, 
 
 use hashbrown::HashMap;
 use metrics::{Counter, Gauge, Histogram, Unit};
-use tracing::Span;
-use windlass_statemachine::{ActionKind, Fence, Kind, NodeName, StateKind, Task};
+use windlass_statemachine::{ActionKind, Kind, StateKind};
 
 use crate::store::Error;
 
@@ -199,11 +199,6 @@ pub fn page() -> String {
         );
     }
     page
-}
-
-/// Returns the span of one run of a handler.
-pub(crate) fn task_span(task: &Task, node: &NodeName, fence: Fence, attempt: u32) -> Span {
-    tracing::info_span!("task", task = %task.id, kind = %task.kind, node = %node, fence = fence.0, attempt)
 }
 
 /// How a run of a handler ended.

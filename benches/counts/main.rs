@@ -22,7 +22,7 @@ use std::{path::Path, process::ExitCode};
 /// Runs a path this many times, with files in this folder.
 type Run = fn(u64, &Path);
 
-const PATHS: [(&str, Run); 9] = [
+const PATHS: [(&str, Run); 10] = [
     ("raw-update-sqlite", raw::updates),
     ("raw-transition-sqlite", raw::transitions),
     ("machine-checkpoint", machine::checkpoints),
@@ -30,6 +30,10 @@ const PATHS: [(&str, Run); 9] = [
     ("runner-task-memory", runner::tasks_in_memory),
     ("runner-transition-sqlite", runner::transitions_on_sqlite),
     ("runner-task-sqlite", runner::tasks_on_sqlite),
+    (
+        "runner-task-sqlite-metrics",
+        runner::recorded_tasks_on_sqlite,
+    ),
     ("commit-sqlite", store::commits),
     ("submit-sqlite", store::submits),
 ];

@@ -68,6 +68,17 @@ pub(crate) fn tasks_on_sqlite(count: u64, dir: &Path) {
     });
 }
 
+/// The same, with a recorder of metrics as that of `windlass worker --serve`.
+pub(crate) fn recorded_tasks_on_sqlite(count: u64, dir: &Path) {
+    metrics_exporter_prometheus::PrometheusBuilder::new()
+        .set_buckets(&[0.001, 0.01, 0.1, 1.0, 10.0])
+        .unwrap()
+        .install_recorder()
+        .unwrap();
+    windlass::telemetry::describe();
+    tasks_on_sqlite(count, dir);
+}
+
 async fn tasks(count: u64, store: Store) {
     let tasks = (0..count).map(|n| {
         let task = NewTask::new("work").id(format!("task-{n}"));

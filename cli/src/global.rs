@@ -1,10 +1,6 @@
 //! [`Global`]: the options that every command takes.
 
-use std::{
-    fmt::{self, Debug},
-    io::IsTerminal,
-    path::PathBuf,
-};
+use std::{fmt::Debug, io::IsTerminal, path::PathBuf};
 
 use clap::{
     ArgAction, ValueEnum,
@@ -15,7 +11,12 @@ use tracing_subscriber::{
     EnvFilter,
     field::MakeExt,
     filter::LevelFilter,
-    fmt::format::{self, Writer},
+    fmt::{
+        self,
+        format::{self, Writer},
+    },
+    layer::{Layer, SubscriberExt},
+    util::SubscriberInitExt,
 };
 use windlass::runner::REPORTS;
 
@@ -25,6 +26,7 @@ use crate::{
     output::{Format, Output},
     supervisor::Link,
     text::{JsonLines, escaped},
+    traces::Spans,
 };
 
 /// When to use colours.
@@ -130,13 +132,13 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// Starts logging to standard error, with the filter of `WINDLASS_LOG`, or with the level of
+    /// Starts logging to standard error, and passes spans to `spans`. Logs with the filter of `WINDLASS_LOG`, or with the level of
     /// `-v` and `-q` relative to this one.
     ///
     /// # Errors
     ///
     /// When `WINDLASS_LOG` is not a filter.
-    pub(crate) fn log(&self, usual: LevelFilter) -> Result<(), Failure> {
+    pub(crate) fn log(&self, usual: LevelFilter, spans: Option<Spans>) -> Result<(), Failure> {
         // The first -v shows normal events, because warnings alone are of little use.
         let levels = [
             LevelFilter::ERROR,
@@ -165,22 +167,23 @@ impl Global {
                 })?
             }
         };
-        let log = tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(std::io::stderr);
-        match self.log_format {
-            LogFormat::Text => log
+        let log = match self.log_format {
+            LogFormat::Text => fmt::layer()
+                .with_writer(std::io::stderr)
                 .fmt_fields(format::debug_fn(write_field).delimited(" "))
                 .with_ansi(self.colors(std::io::stderr().is_terminal()))
-                .init(),
+                .with_filter(filter)
+                .boxed(),
             // A span's own fields are in the object `span`.
-            LogFormat::Json => log
+            LogFormat::Json => fmt::layer()
                 .json()
                 .flatten_event(true)
                 .with_span_list(false)
                 .with_writer(|| JsonLines)
-                .init(),
-        }
+                .with_filter(filter)
+                .boxed(),
+        };
+        tracing_subscriber::registry().with(spans).with(log).init();
         Ok(())
     }
 
@@ -218,10 +221,12 @@ impl Global {
 }
 
 /// Writes a field of the log in text. A value with a line break stays on the line of its event.
-fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
+fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> std::fmt::Result {
     let text = escaped(&format!("{value:?}"));
     match field.name() {
         "message" => writer.write_str(&text),
+        // For the export of traces: the kind of the task once more.
+        name if name.starts_with("otel.") => Ok(()),
         name if writer.has_ansi_escapes() => {
             write!(writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m{text}")
         }

@@ -58,6 +58,7 @@ mod schemas;
 mod select;
 mod serving;
 mod text;
+mod traces;
 mod use_copied;
 mod view;
 mod waiting;
@@ -97,13 +98,21 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    let logs = cli.global.log(match cli.command {
+    let traces = match cli.command {
+        Command::Worker(_) | Command::Run(_) => traces::Traces::prepare(),
+        _ => Ok(None),
+    };
+    let (traces, spans) = match traces {
+        Ok(traces) => traces.unzip(),
+        Err(failure) => return cli.global.report(&failure).into(),
+    };
+    let level = match cli.command {
         // A worker keeps running, and only its log shows what it does.
         Command::Worker(_) | Command::Serve(_) => LevelFilter::INFO,
         // The error line says what is wrong.
         _ => LevelFilter::ERROR,
-    });
-    if let Err(failure) = logs {
+    };
+    if let Err(failure) = cli.global.log(level, spans) {
         return cli.global.report(&failure).into();
     }
     if let Some(grace) = cli.command.grace() {
@@ -125,9 +134,17 @@ pub fn main() -> ExitCode {
     let exit = runtime
         .block_on(async {
             outlive_file_limits();
+            match &traces {
+                Some(traces) => traces.begin()?,
+                None if matches!(cli.command, Command::Worker(_)) => traces::note_missing(),
+                None => {}
+            }
             cli.command.execute(&cli.global).await
         })
         .unwrap_or_else(|failure| cli.global.report(&failure));
+    if let Some(traces) = traces {
+        traces.end();
+    }
     // Background work (a read of standard input, say) must not delay the exit.
     runtime.shutdown_background();
     exit.into()

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tokio::time::sleep;
 use tracing::warn;
 use windlass::{
-    Client,
+    Client, Trace,
     clock::SystemClock,
     runner::REPORTS,
     store::{
@@ -53,11 +53,7 @@ async fn open_to_read(path: &Path) -> Result<Client, store::Error> {
     let clock = SystemClock::shared();
     let opened = SqliteStore::open_to_read(path, clock.clone()).await?;
     let opened = Arc::new(opened);
-    Ok(Client::new(&Store::from_parts(
-        opened.clone(),
-        opened,
-        clock,
-    )))
+    Ok(traced(&Store::from_parts(opened.clone(), opened, clock)))
 }
 
 /// Creates the folder, accessible only to its owner, and its missing parents.
@@ -185,7 +181,7 @@ impl Global {
             Ok(store) => {
                 self.opened(&store, opened_at).await?;
                 self.note_kept_mark(&store).await?;
-                Ok(Client::new(&store))
+                Ok(traced(&store))
             }
             Err(error) if error.is_retryable() => {
                 let read = open_to_read(path).await;
@@ -201,7 +197,7 @@ impl Global {
         let store = open(&self.store_url()?).await?;
         self.opened(&store, opened_at).await?;
         self.note_kept_mark(&store).await?;
-        Ok(Client::new(&store))
+        Ok(traced(&store))
     }
 
     /// Notes that a command without a write that the mark refuses leaves the mark of a copy.
@@ -261,7 +257,7 @@ impl Global {
     ///
     /// The errors of [`open`](Self::open).
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
-        Ok(Client::new(&self.open().await?))
+        Ok(traced(&self.open().await?))
     }
 
     /// Returns a client like [`client`](Self::client), for a node: retries for this long while the
@@ -277,7 +273,7 @@ impl Global {
         loop {
             match self.open_for_node(&url).await {
                 Ok(store) => {
-                    return Ok(Client::new(&self.past_mark(store)));
+                    return Ok(traced(&self.past_mark(store)));
                 }
                 Err(error) if error.is_retryable() && Instant::now() < end => {
                     if !std::mem::replace(&mut reported, true) {
@@ -304,4 +300,14 @@ impl Global {
         let opened = Arc::new(opened);
         Ok(Store::from_parts(opened.clone(), opened, clock))
     }
+}
+
+/// Returns a client whose changes belong to the place in a trace that the environment of this process names. A place that is
+/// no `traceparent` is ignored, as the standard has it.
+pub(crate) fn traced(store: &Store) -> Client {
+    let variable = |name| std::env::var(name).ok();
+    let parent = variable("TRACEPARENT");
+    let state = variable("TRACESTATE");
+    let trace = parent.and_then(|parent| Trace::new(&parent, state.as_deref()).ok());
+    Client::new(store).in_trace(trace)
 }

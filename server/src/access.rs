@@ -4,10 +4,11 @@ use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
 use axum::{
     extract::FromRequestParts,
-    http::{StatusCode, request::Parts},
+    http::{HeaderMap, StatusCode, request::Parts},
 };
 use windlass::{
-    Client, Invalid, Kind, TaskId,
+    Client, Invalid, Kind, TaskId, Trace,
+    statemachine::trace,
     store::{Error, TaskRecord},
 };
 
@@ -51,6 +52,12 @@ const fn role(number: u8) -> Role {
     }
 }
 
+/// Returns the place in a trace that a request names. One that is no `traceparent` is ignored, as the standard has it.
+fn trace(headers: &HeaderMap) -> Option<Trace> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    Trace::new(text(trace::PARENT)?, text(trace::STATE)).ok()
+}
+
 impl<const ROLE: u8> Deref for Access<ROLE> {
     type Target = Caller;
     fn deref(&self) -> &Caller {
@@ -83,7 +90,11 @@ impl<const ROLE: u8> FromRequestParts<Arc<App>> for Access<ROLE> {
             crate::key::refuse_key(&parts.headers)?;
         }
         Ok(Self {
-            client: app.client.clone().on_behalf_of(caller.author.clone()),
+            client: app
+                .client
+                .clone()
+                .on_behalf_of(caller.author.clone())
+                .in_trace(trace(&parts.headers)),
             caller: caller.clone(),
             keyring: app.keyring.clone(),
         })

@@ -2,10 +2,13 @@
 
 use std::sync::OnceLock;
 
-use windlass_statemachine::{Author, Delete, RetryTask, TaskId, message::SendCommand};
+use windlass_statemachine::{Author, Delete, RetryTask, TaskId, Trace, message::SendCommand};
 
 use super::Client;
-use crate::store::{Applied, Error, Operation, Transaction};
+use crate::{
+    store::{Applied, Error, Operation, Transaction},
+    telemetry::traces,
+};
 
 impl Client {
     /// Returns the same client for changes that this author makes. The default author is the operating-system user
@@ -33,6 +36,39 @@ impl Client {
     /// Returns the author of this client's changes.
     pub fn author(&self) -> &Author {
         &self.by
+    }
+
+    /// Returns the same client for changes that belong to this place in a trace: the tasks that it submits have it in their
+    /// `meta` ([`Trace::add_to`]), so that their runs have a link to it. By default this is the current span, in a process
+    /// that exports traces with the feature `opentelemetry`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, NewTask, Trace, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let trace = Trace::new("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", None)?;
+    /// let client = Client::new(&Store::open("memory:").await?).in_trace(trace.clone());
+    /// let id = client.submit(NewTask::new("report")).await?;
+    /// assert_eq!(Trace::of(&client.get(&id).await?.task.meta), Some(trace));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn in_trace(mut self, trace: impl Into<Option<Trace>>) -> Self {
+        self.trace = trace.into();
+        self
+    }
+
+    /// Gives a transaction the author of this client, and its place in a trace.
+    #[must_use]
+    pub fn signed(&self, transaction: Transaction) -> Transaction {
+        let transaction = transaction.by(self.by.clone());
+        let current = || traces::current();
+        match self.trace.clone().or_else(current) {
+            Some(trace) => transaction.in_trace(&trace),
+            None => transaction,
+        }
     }
 
     /// Deletes many tasks in one call, and returns the results in their order. Each succeeds or fails on its own,
@@ -68,7 +104,7 @@ impl Client {
         transactions: Vec<Transaction>,
     ) -> Vec<Result<Applied, Error>> {
         let transactions = transactions.into_iter();
-        let transactions = transactions.map(|one| one.by(self.by.clone()));
+        let transactions = transactions.map(|one| self.signed(one));
         self.store.registry().apply(transactions.collect()).await
     }
 

@@ -24,7 +24,7 @@ mod wait_none;
 mod waiting;
 mod waits;
 
-use windlass_statemachine::{Author, Invalid, TaskId};
+use windlass_statemachine::{Author, Invalid, TaskId, Trace};
 
 pub use counted::{HeldBack, KindStats, Stats};
 pub use graph::{Around, Graph};
@@ -71,6 +71,8 @@ use crate::{
 pub struct Client {
     store: Store,
     by: Author,
+    /// The place in a trace to which its changes belong.
+    trace: Option<Trace>,
 }
 
 /// Returns the name that a caller passed, or its error.
@@ -91,6 +93,7 @@ impl Client {
         Self {
             store: store.clone(),
             by: author::of_process(),
+            trace: None,
         }
     }
 

@@ -77,7 +77,7 @@ impl Client {
     pub fn transaction(&self) -> TransactionBuilder {
         TransactionBuilder {
             client: self.clone(),
-            transaction: Ok(Transaction::new().by(self.author().clone())),
+            transaction: Ok(Transaction::new()),
         }
     }
 }
@@ -189,7 +189,7 @@ impl TransactionBuilder {
 
     /// Returns the transaction after a check of its form.
     fn checked(&self) -> Result<Transaction, Error> {
-        let transaction = self.transaction.clone()?;
+        let transaction = self.client.signed(self.transaction.clone()?);
         let registry = self.client.store.registry();
         let most = registry.limits().max_operations;
         rules::transaction::check(&transaction, registry.name(), most)?;

@@ -12,8 +12,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::{sync::oneshot, time::Instant};
 use windlass_statemachine::{
     ErrorEntry, Fence, Invalid, Job, Json, Kind, Message, Meta, Task, TaskData, TaskId, TaskType,
-    Untyped, task::Labels,
+    Trace, Untyped, task::Labels,
 };
+
+use crate::telemetry::traces;
 
 use super::{
     asks::{Ask, Asked, Sent, Stored},
@@ -122,7 +124,13 @@ impl TaskContext {
     pub(crate) fn judged(&self, message: Message) -> Message {
         match self.waits_for_itself(&message) {
             Some(error) => Message::fail(error),
-            None => message,
+            None => match self
+                .trace()
+                .filter(|_| !message.effects().submit.is_empty())
+            {
+                Some(trace) => trace.pass_on(message),
+                None => message,
+            },
         }
     }
 }
@@ -146,6 +154,12 @@ impl<J: TaskType> TaskContext<J> {
     /// Returns the text that travels with the task, such as `traceparent`.
     pub fn meta(&self) -> &Meta {
         &self.run.task.meta
+    }
+
+    /// Returns the place in a trace to pass on to what the handler calls: that of this run, in a process that exports traces
+    /// with the feature `opentelemetry`, else that from which the task was submitted.
+    pub fn trace(&self) -> Option<Trace> {
+        traces::place(&self.run.span).or_else(|| Trace::of(self.meta()))
     }
 
     /// Returns the queue position of the command that ended a pause of the task, if no other command was applied since.

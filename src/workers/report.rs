@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use windlass_statemachine::{
-    ActionKind, CommandId, Invalid, Message, NodeName, Report, StateKind, TaskId,
+    ActionKind, CommandId, Invalid, Message, NodeName, Report, StateKind, TaskId, Trace,
     machine::{Answer, Input},
     wire::read_message,
 };
@@ -217,6 +217,7 @@ impl Turn {
         let Some(Entry::Live(task)) = self.tasks.get_mut(&item.id) else {
             return Some(Fed::Answered(result(item, ResultCode::Retry)));
         };
+        let trace = Trace::of(&task.task.meta);
         if task.machine.run() != Some(item.run) {
             task.ended(item.run);
             return Some(Fed::Answered(result(item, ResultCode::Lost)));
@@ -247,7 +248,10 @@ impl Turn {
                         if message.kind() != ActionKind::Error {
                             self.succeeding.insert(item.id.clone());
                         }
-                        Input::Returned(message)
+                        Input::Returned(match trace {
+                            Some(trace) => trace.pass_on(message),
+                            None => message,
+                        })
                     }
                     Err(why) => {
                         let why = format!("the returned message cannot be read: {why}");

@@ -324,6 +324,7 @@ impl RemoteTask {
             data: state.data.clone(),
             data_version: state.data_version,
             labels: self.task.labels.clone(),
+            meta: self.task.meta.clone(),
             attempt,
             incarnation: state.incarnation,
             n: state.reported().saturating_add(1),

@@ -86,3 +86,29 @@ async fn a_command_that_a_handler_sends_reaches_the_other_task() {
         }
     );
 }
+
+/// A task that a handler submits belongs to the trace of the task that submits it, unless it names another.
+#[tokio::test(start_paused = true)]
+async fn the_tasks_of_a_message_belong_to_the_trace_of_the_task() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let world = World::new().await;
+    let _node = world
+        .node("n")
+        .handler("parent", |task: TaskContext| async move {
+            assert_eq!(task.trace().unwrap().parent(), PARENT);
+            let own = NewTask::new("child").id("own").meta("traceparent", "mine");
+            Message::complete()
+                .and_submit(NewTask::new("child").id("passed"))
+                .and_submit(own)
+        })
+        .start()
+        .await
+        .unwrap();
+    let task = NewTask::new("parent").meta("traceparent", PARENT);
+    let id = world.client.submit(task).await.unwrap().into_id();
+    assert!(world.client.wait(&id).await.unwrap().is_completed());
+    for (id, expected) in [("passed", PARENT), ("own", "mine")] {
+        let child = world.client.get(id).await.unwrap();
+        assert_eq!(child.task.meta["traceparent"], expected, "{id}");
+    }
+}

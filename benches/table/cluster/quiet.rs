@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use windlass::Client;
+
 use super::server::Cluster;
 use crate::{
     parked::{facts, sleeper},
@@ -45,6 +47,10 @@ pub(crate) fn memory(setting: &Setting, report: &mut Report) {
         Some(Goal::Most(256.0)),
     );
     report.median(of("start-up until listed"), &listed, "s", None);
+    support::runtime().block_on(async {
+        let store = support::open_indexed(&full).await.unwrap();
+        crate::counts::why(&Client::new(&store), (count, Some(10.0)), report).await;
+    });
 }
 
 pub(crate) fn idle(setting: &Setting, report: &mut Report) {

@@ -366,6 +366,8 @@ async fn large(setting: &Setting, report: &mut Report, file: &Path) {
         ("first page of 100 of a kind", "GET /v1/tasks?kind=bench"),
         ("the newest page of 100", "GET /v1/tasks?reversed=true"),
         ("counts", "GET /v1/counts"),
+        ("why tasks wait", "GET /v1/why"),
+        ("the numbers for an autoscaler", "GET /v1/scale?kind=bench"),
     ] {
         let ask = Ask {
             what,

@@ -15,7 +15,10 @@ use windlass::{
         AuditEntry, NodeRecord,
         copy::{ExportLine, Report, Written},
     },
-    wire::{GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TaskWhyForm, TimeForm, WhyForm},
+    wire::{
+        GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TaskWhyForm, TimeForm,
+        WhyForm,
+    },
     workers::protocol::{Exchange, Exchanged, Leave, Register, Registered, ReportItems, Reported},
 };
 use windlass_server::{MaskForm, TokenForm, schema};

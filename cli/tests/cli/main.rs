@@ -40,6 +40,7 @@ mod submit_states;
 mod submit_waits;
 mod submitting;
 mod tips;
+mod traces;
 mod unique_page;
 mod variables;
 mod waiting;

@@ -35,9 +35,6 @@ pub(super) fn prepare(props: &Props, found: Option<&Path>) -> Command {
     command
 }
 
-/// The entries of a task's `meta` that continue a trace, and the variables in which programs look for them.
-const TRACE: [(&str, &str); 2] = [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")];
-
 /// Sets the variables that say which attempt of which task it is.
 pub(super) fn name_attempt(command: &mut Command, task: &TaskContext, folder: &Folder) {
     command
@@ -55,9 +52,11 @@ pub(super) fn name_attempt(command: &mut Command, task: &TaskContext, folder: &F
             Json::from(serde_json::json!(task.meta())).as_str(),
         );
     }
-    for (entry, variable) in TRACE {
-        if let Some(value) = task.meta().get(entry) {
-            command.env(variable, value);
+    if let Some(trace) = task.trace() {
+        let [parent, state] = environment::TRACE;
+        command.env(parent, trace.parent());
+        if let Some(value) = trace.state() {
+            command.env(state, value);
         }
     }
     if let Some(waited) = waited::json(task) {

@@ -15,6 +15,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
 import windlass
 
 FOLDER = pathlib.Path(os.environ.get("FOLDER", "."))
@@ -137,6 +140,25 @@ def sees(job: windlass.Job[Any, Any]) -> Any:
 
 
 GRACE = dt.timedelta(seconds=1)
+
+
+def place_in_trace(job: windlass.Job[Any, Any]) -> Any:
+    """Where the handler is in its trace, and the task that it submits from there."""
+    span = trace.get_current_span()
+    links = [link.context for link in getattr(span, "links", ())]
+    job.submit("sees-loop", None, id=f"{job.id}-child", start_at=dt.timedelta(hours=1))
+    here = span.get_span_context()
+    return {"here": [here.trace_id, here.span_id], "links": [[link.trace_id, link.span_id] for link in links], "meta": job.meta}
+
+
+async def place_in_trace_async(job: windlass.Job[Any, Any]) -> Any:
+    return place_in_trace(job)
+
+
+trace.set_tracer_provider(TracerProvider())
+app.task("traced-loop")(place_in_trace_async)
+app.task("traced-process")(place_in_trace)
+app.task("traced-thread", place="thread")(place_in_trace)
 app.task("pages-loop")(pages_async)
 app.task("pages-process", slots=4)(pages)
 app.task("pages-thread", place="thread")(pages)

@@ -458,3 +458,21 @@ def test_a_drained_worker_takes_no_task_until_it_may(server: Server) -> None:
     assert client.get(id)["claims"] == 0
     client.node_command(name, "unfreeze")
     client.result(id, 20)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_run_is_a_trace_of_its_own_with_a_link_to_its_submit(shared: Server, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = shared.client()
+    parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    monkeypatch.setenv("TRACEPARENT", parent)
+    id = client.submit(f"traced-{place}", None)["id"]
+    found = client.result(id, 20)
+    assert found["meta"] == {"traceparent": parent}
+    assert found["links"] == [[0x4BF92F3577B34DA6A3CE929D0E0E4736, 0x00F067AA0BA902B7]]
+    trace_id, span_id = found["here"]
+    assert trace_id not in (0, found["links"][0][0])
+    child = client.get(f"{id}-child")
+    assert child["meta"]["traceparent"].startswith(f"00-{trace_id:032x}-{span_id:016x}-")
+    monkeypatch.delenv("TRACEPARENT")
+    alone = client.result(client.submit(f"traced-{place}", None)["id"], 20)
+    assert (alone["links"], alone["meta"]) == ([], {})

@@ -181,7 +181,7 @@ impl<'a> Change<'a> {
             transaction = transaction.with_id(TransactionId::new(key)?);
             transaction = transaction.of_request(&self.request);
         }
-        let transaction = transaction.by(self.by.author.clone());
+        let transaction = self.by.client().signed(transaction);
         Ok(guards.into_iter().fold(transaction, |all, guard| {
             all.require(guard.task, guard.require)
         }))

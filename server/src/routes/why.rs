@@ -101,7 +101,11 @@ pub(super) async fn of_task(
     let reason = reasons.into_iter().next().flatten();
     let hiding = by.hiding().await?;
     let reason = reason.map(|reason| hiding.reason(&record.task.kind, reason));
-    json(&TaskWhyForm::new(&record, reason.as_ref(), by.scope.is_everything()))
+    json(&TaskWhyForm::new(
+        &record,
+        reason.as_ref(),
+        by.scope.is_everything(),
+    ))
 }
 
 /// What an autoscaler needs to know of a kind.

@@ -24,5 +24,6 @@ mod sessions;
 mod tasks;
 mod tls;
 mod tokens;
+mod traces;
 mod transactions;
 mod workers;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::{debug, error};
 use windlass_statemachine::{
-    ActionKind,
+    Action, ActionKind,
     machine::{Input, Signal},
 };
 
@@ -21,7 +21,7 @@ use crate::{
         input::{In, RunEnded, SlotId},
         spawn::{self, Ended},
     },
-    telemetry::{self, RunOutcome},
+    telemetry::{RunOutcome, traces},
 };
 
 impl Engine {
@@ -39,7 +39,7 @@ impl Engine {
         let state = slot.machine.state();
         let has_progress = state.progress.is_some();
         let fence = slot.claim.fence;
-        let span = telemetry::task_span(&slot.task, &self.deps.node, fence, attempt);
+        let span = traces::task_span(&slot.task, &self.deps.node, fence, attempt);
         let asks = self.deps.tx.clone();
         let asks = AskRunner(Box::new(move |sent| {
             let input = match sent {
@@ -157,6 +157,9 @@ impl Engine {
         }
         run.report_stop();
         if let Ended::Returned(message) = &ended {
+            if let Action::Error { error, .. } = message.action() {
+                traces::failed(&run.data.span, error);
+            }
             self.judge_node(id, &run, message);
         }
         drop(run);

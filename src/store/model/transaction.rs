@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 use windlass_statemachine::{
-    Author, Effects, Fence, Guard, IfExists, Operation, Require, Reschedule, Submit, TaskId,
+    Author, Effects, Fence, Guard, IfExists, Operation, Require, Reschedule, Submit, TaskId, Trace,
     TransactionId, Unique, message::SendCommand,
 };
 
@@ -140,6 +140,18 @@ impl Transaction {
     #[must_use]
     pub fn by(mut self, author: impl Into<Option<Author>>) -> Self {
         self.by = author.into();
+        self
+    }
+
+    /// Gives the tasks that it submits a place in a trace, unless they have one ([`Trace::add_to`]). It is not part of the
+    /// [fingerprint](Self::fingerprint).
+    #[must_use]
+    pub fn in_trace(mut self, trace: &Trace) -> Self {
+        for operation in &mut self.operations {
+            if let Operation::Submit(submit) = operation {
+                trace.add_to(&mut submit.task.meta);
+            }
+        }
         self
     }
 

@@ -50,7 +50,7 @@ impl Coordinator for SqliteStore {
     async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
         let (lease, status) = (lease.clone(), json("node", status)?);
         let renewed = self.0.writer.run("renew a lease", 1, move |batch| {
-            item(leases::renew(batch, &lease, &status))
+            item(worker::renew(batch, &lease, &status))
         });
         renewed.await?
     }

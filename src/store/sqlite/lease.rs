@@ -238,24 +238,6 @@ pub(super) fn grant(
     Ok(Lease::new(id as u64, node.clone(), ttl))
 }
 
-pub(super) fn renew(batch: &mut Batch<'_>, lease: &Lease, status: &str) -> Result<(), Stop> {
-    let now = batch.clock.now();
-    // The server that spoke for a worker before may know an older status.
-    let is_late = lease.speaker.is_some()
-        && matches!(
-            super::worker::claims_nothing(batch, lease)?,
-            Some(Error::OtherSpeaker { .. })
-        );
-    let renewed = batch.run(
-        "UPDATE windlass_leases SET expires = ?2 + ttl, status = ifnull(?3, status) WHERE id = ?1 AND ended_at IS NULL",
-        (lease.id as i64, now, Some(status).filter(|_| !is_late)),
-    )?;
-    if renewed == 0 {
-        return Err(Stop::Refused(Error::lease_fenced(&lease.node)));
-    }
-    Ok(())
-}
-
 /// Ends a live lease. With `lost_by` its claims are lost by that node, otherwise they are released.
 pub(super) fn leave(batch: &mut Batch<'_>, lease: u64, lost_by: Option<&str>) -> Sql<()> {
     let live = "SELECT 1 FROM windlass_leases WHERE id = ?1 AND ended_at IS NULL";

@@ -246,6 +246,25 @@ pub(super) fn speak(batch: &Batch<'_>, lease: &Lease, speaker: &Speaker) -> Resu
     Ok(granted)
 }
 
+/// Renews a lease, of a node or of a worker.
+pub(super) fn renew(batch: &mut Batch<'_>, lease: &Lease, status: &str) -> Result<(), Stop> {
+    let now = batch.clock.now();
+    // The server that spoke for a worker before may know an older status.
+    let is_late = lease.speaker.is_some()
+        && matches!(
+            claims_nothing(batch, lease)?,
+            Some(Error::OtherSpeaker { .. })
+        );
+    let renewed = batch.run(
+        "UPDATE windlass_leases SET expires = ?2 + ttl, status = ifnull(?3, status) WHERE id = ?1 AND ended_at IS NULL",
+        (lease.id as i64, now, Some(status).filter(|_| !is_late)),
+    )?;
+    if renewed == 0 {
+        return Err(Stop::Refused(Error::lease_fenced(&lease.node)));
+    }
+    Ok(())
+}
+
 /// Returns why this lease claims nothing; `None` when it may claim. The transaction has already ended expired leases.
 pub(super) fn claims_nothing(batch: &Batch<'_>, lease: &Lease) -> Sql<Option<Error>> {
     if lease.speaker.is_none() {

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 use windlass_statemachine::{
-    Command, ErrorEntry, Fence, Json, Kind, NodeName, TaskId, task::Labels, waits::Waited,
+    Command, ErrorEntry, Fence, Json, Kind, Meta, NodeName, TaskId, task::Labels, waits::Waited,
 };
 
 /// The version of the protocol.
@@ -278,6 +278,9 @@ pub struct Start {
     /// The labels of the task.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// Text that travels with the task, such as `traceparent`.
+    #[serde(default, skip_serializing_if = "Meta::is_empty")]
+    pub meta: Meta,
     /// The attempt, from 1.
     pub attempt: u32,
     /// How often the task was started again after it had ended.

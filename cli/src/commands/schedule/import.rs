@@ -116,7 +116,7 @@ pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     let client = match args.dry_run {
         true => global.reading().await.ok(),
-        false => Some(Client::new(&global.open().await?)),
+        false => Some(crate::opening::traced(&global.open().await?)),
     };
     let origin = origin::of(&args.file);
     let imported = match &client {

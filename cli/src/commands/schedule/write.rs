@@ -64,7 +64,7 @@ pub(super) async fn create(args: NewArgs, global: &Global) -> Result<Exit, Failu
     if args.dry_run {
         return plan_new(&args.id, &schedule, global).await;
     }
-    let client = windlass::Client::new(&global.open().await?);
+    let client = crate::opening::traced(&global.open().await?);
     let schedules = client.schedules();
     let (created, action) = match paused {
         true => (

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
+from . import _trace
 from ._errors import CODES, ApiError, Exists, SignalError, TaskFailed, Unavailable
 from ._job import Codec, Json, Kinded, Plain, form, times
 from ._streams import Address, AsyncStream
@@ -187,7 +188,9 @@ class AsyncClient:
             if isinstance(value, bool):
                 given[name] = "true" if value else "false"
         target = f"/v1{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
-        headers = {} if body is None else {"Content-Type": "application/json"}
+        headers = _trace.current()
+        if body is not None:
+            headers["Content-Type"] = "application/json"
         if isinstance(body, list) and method == "PATCH":
             headers["Content-Type"] = "application/json-patch+json"
         if key:

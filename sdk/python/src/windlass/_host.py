@@ -24,7 +24,8 @@ import traceback
 from collections.abc import Awaitable
 from typing import Any
 
-from ._job import Done, Job, Json, Refused, Stop, _current
+from . import _trace
+from ._job import Done, Job, Json, Next, Refused, Stop, _current
 from ._task import Task, made, make_job, outcome
 
 logger = logging.getLogger("windlass")
@@ -189,6 +190,16 @@ class Run:
         _current.set(self.job)
         return self.job
 
+    def handled(self, job: Job[Any, Any]) -> Any:
+        with _trace.run(job) as span:
+            returned = self.task.handler(job)
+            self._mark(span, returned)
+            return returned
+
+    def _mark(self, span: _trace.Span, returned: Any) -> None:
+        if isinstance(returned, Next) and returned.message["message"] == "error":
+            span.failed(returned.message["error"])
+
     def call(self) -> None:
         """Runs a `def` handler, and sends what follows."""
         returned, error = None, None
@@ -236,7 +247,7 @@ class Host:
             self.link.sendall(frame([message]))
 
     def user(self, run: Run) -> Any:
-        return run.task.handler(run.made())
+        return run.handled(run.made())
 
     def read(self) -> None:
         """Reads messages until the worker's process ends. Then this one ends, whatever its handlers do."""
@@ -323,7 +334,7 @@ class ProcessHost(Host):
         try:
             if run.stop is not None:
                 raise run.stop
-            return run.task.handler(job)
+            return run.handled(job)
         finally:
             self.active = None
 
@@ -408,7 +419,9 @@ class LoopRun(Run):
             job = self.made()
             if self.stop is not None:
                 raise self.stop
-            returned = await self.task.handler(job)
+            with _trace.run(job) as span:
+                returned = await self.task.handler(job)
+                self._mark(span, returned)
         except BaseException as raised:
             error = raised
         self.ended(returned, error)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from . import _trace
 from ._values import plain
 
 P = TypeVar("P")
@@ -182,6 +183,8 @@ class Job(Generic[P, D]):
     fence: int
     """A number that grows with each claim of the task: a system outside can refuse a writer with a smaller one."""
     labels: dict[str, str]
+    meta: dict[str, str]
+    """Text that travels with the task, such as `traceparent`."""
     waited: list[Waited]
     """The tasks that the task has waited for, with their outcomes."""
     last_error: Json | None
@@ -191,7 +194,7 @@ class Job(Generic[P, D]):
         self.id, self.kind, self.props, self.data = claim["id"], claim.get("kind", ""), props, data
         self.attempt, self.incarnation = claim.get("attempt", 1), claim.get("incarnation", 0)
         self.fence, self._run = claim["fence"], claim["run"]
-        self.labels = claim.get("labels") or {}
+        self.labels, self.meta = claim.get("labels") or {}, claim.get("meta") or {}
         self.waited = [Waited(one["task"], one["outcome"]) for one in claim.get("waited") or ()]
         self._made: Next[Any] | None = None
         self.last_error = claim.get("last_error")
@@ -274,6 +277,8 @@ class Job(Generic[P, D]):
         `fields` are those of a task, such as `start_at`, `labels`, `limits`. Without `id` the id is made of that of this
         task. With the kind `schedule` and a spec as `props` this makes a schedule."""
         id = id or f"{self.id}.{self._run}.{len(self._submitted) + 1}"
+        if meta := _trace.current():
+            fields["meta"] = {**meta, **(fields.get("meta") or {})}
         self.effect({"op": "submit", "id": id, **form(task, props, self._codec, fields)})
         self._submitted.append(id)
         return id
