@@ -149,6 +149,11 @@ fn main() -> ExitCode {
             // What `cargo bench` says, and `cargo test` does not.
             "--bench" => measure = true,
             "--quick" => setting.quick = true,
+            "--metrics" => {
+                let recorder = metrics_exporter_prometheus::PrometheusBuilder::new();
+                recorder.install_recorder().unwrap();
+                windlass::telemetry::describe();
+            }
             "--json" => json = true,
             "--dir" => setting.dir = args.next().map(Into::into),
             "--chart" => {

@@ -87,6 +87,8 @@ pub(crate) enum Command {
     Retry(commands::retry::Args),
     /// Submit tasks at times: cron expressions, intervals, calendars
     Schedule(Box<commands::schedule::Args>),
+    /// Change every task that a filter selects, by a task that does it in the background
+    Bulk(commands::bulk::Args),
     /// Delete tasks with their state and history; claimed ones with --force only
     Delete(commands::delete::Args),
     /// Delete tasks that ended long ago
@@ -210,6 +212,7 @@ impl Command {
             Self::Reschedule(args) => commands::reschedule::execute(*args, global).await,
             Self::Retry(args) => commands::retry::execute(args, global).await,
             Self::Schedule(args) => commands::schedule::execute(*args, global).await,
+            Self::Bulk(args) => commands::bulk::execute(args, global).await,
             Self::Delete(args) => commands::delete::execute(args, global).await,
             Self::Purge(args) => commands::purge::execute(args, global).await,
             Self::Copy(args) => commands::copy::execute(args, global).await,

@@ -361,3 +361,32 @@ fn sockets_that_systemd_has_opened_are_served() {
     assert_eq!(running.wait(), Some(0));
     assert!(path.exists(), "the socket is the manager's");
 }
+
+/// A server without a worker took schedules and bulk operations, and nothing carried them out.
+#[test]
+fn a_server_alone_runs_schedules_and_bulk_operations() {
+    let place = Place::new();
+    place.run(&["submit", "mail", "--id", "m", "--paused"]);
+    let served = Served::start(&place, &[]);
+    let spec = r#"{"run":{"kind":"mail"},"every":[{"interval":"1s"}]}"#;
+    let (code, _, err) = place.run(&["schedule", "create", "often", "--spec", spec]);
+    assert_eq!(code, 0, "{err}");
+    until("a run of the schedule", || {
+        place
+            .run(&[
+                "list", "--kind", "mail", "--state", "runnable", "-o", "json",
+            ])
+            .1
+            != ""
+    });
+    let (code, id, err) = place.run(&[
+        "bulk", "delete", "--kind", "mail", "--state", "paused", "--yes",
+    ]);
+    assert_eq!(code, 0, "{err}");
+    let (code, _, err) = place.run(&["wait", id.trim(), "--timeout", "30s"]);
+    assert_eq!(code, 0, "{err}");
+    assert_ne!(place.run(&["get", "m"]).0, 0, "it is deleted");
+    let log = fs::read_to_string(place.path("serve.log")).unwrap();
+    assert!(!log.contains("ERROR"), "{log}");
+    drop(served);
+}

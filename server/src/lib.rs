@@ -13,6 +13,7 @@ mod access;
 mod app;
 mod auth;
 mod body;
+pub mod bulk;
 mod change;
 mod connection;
 mod document;

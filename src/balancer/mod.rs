@@ -34,10 +34,7 @@ pub use self::{
     resource::{Load, Memory, Probe, Resource},
     slower::Slower,
 };
-use crate::{
-    schedule,
-    store::{DataVersions, NodeRecord, NodeSpec, TaskView},
-};
+use crate::store::{DataVersions, NodeRecord, NodeSpec, TaskView};
 
 /// The requirements of a task for the node that takes it.
 ///
@@ -181,10 +178,10 @@ impl Peer {
 }
 
 /// Returns whether a node with this selector takes tasks of the kind with these labels. The selector applies
-/// to the tasks that a node runs, and not to the schedules that submit them: every node runs schedules.
+/// to the tasks that a node runs, and not to the schedules that submit them, nor to bulk operations.
 pub(crate) fn selects(selector: &Labels, kind: &Kind, labels: Option<&Labels>) -> bool {
     let has = |(name, value)| labels.and_then(|labels: &Labels| labels.get(name)) == Some(value);
-    kind.as_str() == schedule::KIND || selector.iter().all(has)
+    kind.is_built_in() || selector.iter().all(has)
 }
 
 /// The cluster, as this node knows it.

@@ -8,7 +8,6 @@ use windlass_statemachine::{Bound, Kind, NodeName, TaskId, TaskState, TaskStatus
 use super::Client;
 use crate::{
     balancer::selects,
-    schedule,
     store::{Error, LimitUse, LimitedBy, NodeRecord, TaskRecord, WaitKind, copy::Copied},
 };
 
@@ -208,7 +207,7 @@ impl WaitReason {
             fault.map(|fault| fault.reason.clone())
         };
         let faulty = |reason| move |nodes| Self::Fault { nodes, reason };
-        // Schedules need no slot.
+        // Schedules and bulk operations need no slot.
         let has_room = |n: &NodeRecord| {
             // A node reports its running tasks only when it renews its lease. A task that has ended since then is no
             // longer among its claims, which the store counts at once. Claims that sleep need no slot.
@@ -216,7 +215,7 @@ impl WaitReason {
                 true => n.claims,
                 false => n.claims.min(n.status.running.into()),
             };
-            kind.as_str() == schedule::KIND || taken < n.spec.slots.into()
+            kind.is_built_in() || taken < n.spec.slots.into()
         };
 
         let left = nodes.iter().collect();

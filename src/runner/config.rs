@@ -61,8 +61,9 @@ impl KindConfig {
     }
 
     /// Exempts the tasks of the kind from the slots of the node, and releases the claim for each sleep,
-    /// however short. For handlers that return at once, and whose tasks are changed by clients.
-    pub(crate) fn apart(mut self) -> Self {
+    /// however short. For handlers that use next to no resources, and whose tasks must go on while all slots are taken.
+    #[must_use]
+    pub fn apart(mut self) -> Self {
         self.is_apart = true;
         self
     }

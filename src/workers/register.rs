@@ -10,10 +10,7 @@ use super::{
     protocol::{Offer, Register, Registered, VERSION},
     secret,
 };
-use crate::{
-    schedule,
-    store::{NewWorker, NodeSpec, RemoteHandler, RemoteWorker},
-};
+use crate::store::{NewWorker, NodeSpec, RemoteHandler, RemoteWorker};
 
 /// The limits of a time to live, and its default.
 const TTL: std::ops::RangeInclusive<u64> = 15_000..=300_000;
@@ -70,10 +67,9 @@ fn check(request: &Register) -> Result<NewWorker, Invalid> {
     }
     for (kind, offer) in &request.kinds {
         check_offer(kind, offer)?;
-        if kind.as_str() == schedule::KIND {
-            let reason = format!(
-                "'{kind}' is the kind of schedules, which nodes run; give kinds of your own"
-            );
+        if kind.is_built_in() {
+            let reason =
+                format!("'{kind}' is a kind that windlass runs itself; give kinds of your own");
             return Err(Invalid::new("kinds", reason));
         }
     }

@@ -225,6 +225,14 @@ name! {
 impl Kind {
     /// The kind of schedules. A task keeps it, and no other task gets it later.
     pub const SCHEDULE: &'static str = "schedule";
+    /// The kind of bulk operations, which windlass-server runs.
+    pub const BULK: &'static str = "bulk";
+
+    /// Returns whether windlass itself has the handler of the kind: such tasks need no slot of a node, every node that has the
+    /// handler takes them whatever its labels are, and no remote worker runs them.
+    pub fn is_built_in(&self) -> bool {
+        [Self::SCHEDULE, Self::BULK].contains(&self.as_str())
+    }
 }
 
 /// The number of a claim: greater than that of every earlier claim of the same task.

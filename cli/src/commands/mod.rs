@@ -3,6 +3,7 @@
 pub(crate) mod apply;
 pub(crate) mod audit;
 pub(crate) mod backup;
+pub(crate) mod bulk;
 pub(crate) mod candidates;
 pub(crate) mod completions;
 pub(crate) mod config;

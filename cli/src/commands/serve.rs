@@ -18,7 +18,7 @@ use crate::{
     metrics::Exporter,
     output::Output,
     parse::{bytes, from_one},
-    serving::{GRACE, builder},
+    serving::{BuiltIn, GRACE, builder},
 };
 
 /// Where and how to serve.
@@ -261,6 +261,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     for url in serving.urls() {
         info!(url, store, "listening");
     }
+    let built_in = BuiltIn::start(&client);
     print_link(&client, &global.out(), (&serving, &args.base_path)).await?;
     notify(sd_notify::NotifyState::Ready);
     let signal = tokio::select! {
@@ -269,8 +270,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     info!(signal, "stopping: requests in work may end within 10 s");
     notify(sd_notify::NotifyState::Stopping);
+    let stopped = async {
+        tokio::join!(serving.shutdown(GRACE), built_in.stop());
+    };
     tokio::select! {
-        () = serving.shutdown(GRACE) => {}
+        () = stopped => {}
         _ = breaks.recv() => info!("stopped at once by a second signal"),
     }
     info!("stopped");

@@ -112,7 +112,7 @@ pub(crate) fn remedy(kind: &Kind, reason: &WaitReason) -> String {
     match reason {
         // A node without --select takes tasks with any labels.
         WaitReason::NoNode | WaitReason::DataVersion { .. } | WaitReason::Labels(_)
-            if kind.as_str() == "exec" =>
+            if kind.as_str() == "exec" || kind.is_built_in() =>
         {
             "worker".to_owned()
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use tracing::info;
 use windlass::{
-    Client, KindConfig, NodeName, Retry, Runner, StateKind,
+    Client, Kind, KindConfig, NodeName, Retry, Runner, StateKind,
     runner::{self, StartError},
     statemachine::wire::read_retry,
     store::Filter,
@@ -185,6 +185,9 @@ impl NodeArgs {
     }
 }
 
+/// The states of tasks that a node still runs.
+const LIVE: [StateKind; 3] = [StateKind::Runnable, StateKind::Fault, StateKind::Sleeping];
+
 /// How long a start waits while a backup locks the file, or while a cluster has no leader.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(60);
 
@@ -233,6 +236,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .builder(global, &client, &folders, logs.clone(), policy)
         .slots(args.slots)
         .balancer(args.node.balancer.balancer.clone())
+        .handler_with(
+            windlass_server::bulk::KIND,
+            windlass_server::bulk::Handler::config(),
+            windlass_server::bulk::Handler::new(client.store()),
+        )
         .exit_after_store_errors(args.exit_after_store_errors)
         .park_after(args.park_after)
         .retention(args.retention.0);
@@ -258,7 +266,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let store = windlass::store::without_password(&global.store_url()?);
     info!(node = %runner.node(), slots = args.slots, store, "working");
     let filter = Filter::new()
-        .states([StateKind::Runnable, StateKind::Fault, StateKind::Sleeping])
+        .states(LIVE)
         .kind(exec::KIND.parse()?)
         .labels((args.select.into_iter()).map(|(name, value)| (name, Some(value))));
     let mut failed = None;
@@ -308,7 +316,12 @@ pub(crate) fn signals(error: std::io::Error) -> Failure {
     Failure::Store(format!("signals cannot be listened for: {error}"))
 }
 
-/// Waits until no task matches any more. A node does not end because its store is unavailable.
+/// Waits until no bulk operation can run, and then until no task matches any more. A node does not end because its store is
+/// unavailable.
 async fn idle(client: &Client, filter: &Filter) -> Result<(), windlass::store::Error> {
+    let operations = Filter::new()
+        .states(LIVE)
+        .kind(Kind::new(windlass_server::bulk::KIND)?);
+    patiently(Duration::MAX, || client.wait_none(&operations)).await?;
     patiently(Duration::MAX, || client.wait_none(filter)).await
 }

@@ -95,6 +95,7 @@ fn forms() -> Vec<(Form, Value)> {
         output::<watch::Line<'_>>("change", "A line of `windlass watch`."),
         output::<submit::Submitted<'_>>("submitted", "`windlass submit`."),
         output::<submit::lines::Report>("submitted-lines", "`windlass submit --lines`."),
+        output::<crate::commands::bulk::Started>("bulk", "`windlass bulk`."),
         output::<bulk::Report>(
             "report",
             "The commands that act on tasks: `pause`, `resume`, `sleep`, `release`, `checkpoint`, `complete`, \

@@ -190,6 +190,11 @@ async fn every_output_has_the_fields_of_its_schema() {
     see.run("nodes", 0, &["nodes"]);
     see.run("stats", 0, &["stats"]);
     see.run("why", 0, &["why"]);
+    see.run(
+        "bulk",
+        0,
+        &["bulk", "kill", "--kind", "nothing", "--dry-run"],
+    );
     see.run("task-why", 0, &["why", "waits"]);
     see.run("node", 0, &["node", "balance", "n1", "--wait"]);
     see.run("finding", 0, &["doctor"]);

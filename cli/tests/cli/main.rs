@@ -8,6 +8,7 @@
 mod advice;
 mod apply;
 mod authors;
+mod background;
 mod bad_input;
 mod bulk;
 mod candidates;

@@ -15,6 +15,15 @@ use crate::{
     problem::Problem,
 };
 
+/// Refuses a task that is a bulk operation: only the request that compares it with its dry run makes one.
+fn refuse_bulk(kind: &Kind) -> Result<(), Problem> {
+    if kind.as_str() != crate::bulk::KIND {
+        return Ok(());
+    }
+    let what = "is that of bulk operations; POST /v1/bulk makes one, after a dry run";
+    Err(Problem::invalid("kind", what))
+}
+
 impl Change<'_> {
     /// Refuses an operation outside of the caller's scope, props that its task cannot have, and what would write or show a
     /// masked value. Returns guards for what the scope was compared with, so that it still holds when the operation is
@@ -44,6 +53,9 @@ impl Change<'_> {
             Operation::Retry(retry) => (None, retry.props.as_ref(), 1),
             _ => (None, None, 0),
         };
+        if let Some(kind) = kind {
+            refuse_bulk(kind)?;
+        }
         if is_scoped && let Some(kind) = kind {
             self.by.check_kind("kind", kind)?;
         }
@@ -95,6 +107,7 @@ impl Change<'_> {
     fn check_new(&self, submit: &Submit, hiding: &Hiding) -> Result<(), Problem> {
         submit.task.check(usize::MAX)?;
         let kind = &submit.task.kind;
+        refuse_bulk(kind)?;
         let checked = (self.app.check)(kind, &submit.task.props);
         checked.map_err(|error| without_value(error, hiding, &[kind]))?;
         // A spec that cannot be read fails the schedule, which shows why.
@@ -211,6 +224,7 @@ pub(crate) fn check_runs(app: &App, spec: &Schedule, hiding: &Hiding) -> Result<
     let Some(Ok(kind)) = spec.at("/run/kind").map(|kind| kind.get::<Kind>("kind")) else {
         return Ok(());
     };
+    refuse_bulk(&kind)?;
     let props = spec.at("/run/props").unwrap_or_else(Json::null);
     let checked = (app.check)(&kind, &props);
     checked.map_err(|error| without_value(error, hiding, &[&kind]))

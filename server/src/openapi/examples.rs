@@ -37,7 +37,11 @@ pub(super) async fn answered(
     if answer.media == LINES {
         request = request.header(header::ACCEPT, LINES);
     }
-    let request = request.body(Body::from(example.body)).unwrap();
+    let mut body = example.body.to_owned();
+    if body.contains("KEY") {
+        body = body.replace("KEY", &fixture.bulk_key().await);
+    }
+    let request = request.body(Body::from(body)).unwrap();
     let answered = fixture.send(request).await;
     let found = (answered.status.as_u16(), answered.media.as_str());
     match found == (answer.status, answer.media) {

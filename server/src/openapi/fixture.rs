@@ -7,7 +7,7 @@ use axum::{
     http::{Request, StatusCode, header, request::Builder as RequestBuilder},
 };
 use futures::StreamExt;
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass::{
     Client, Command, Message, NewTask, Runner, TaskContext,
     schedule::Schedule,
@@ -44,7 +44,7 @@ pub(super) struct Answered {
 /// Completes a report, or holds it until it is stopped.
 async fn report(task: TaskContext) -> Message {
     task.log("7 rows");
-    let props: serde_json::Value = task.props().unwrap_or_default();
+    let props: Value = task.props().unwrap_or_default();
     match props["hold"].as_bool() {
         Some(true) => task.stop_requested().await.message(),
         _ => Message::complete_with(json!({"rows": 7})),
@@ -100,6 +100,16 @@ impl Fixture {
     pub(super) fn by(&self, token: &str, line: &str) -> RequestBuilder {
         let bearer = format!("Bearer {token}");
         self.request(line).header(header::AUTHORIZATION, bearer)
+    }
+
+    /// Returns the key of the dry run of the bulk operation in the examples.
+    pub(super) async fn bulk_key(&self) -> String {
+        let request = self.by(&self.admin, "POST /v1/bulk");
+        let body = r#"{"filter":{"kind":"mail","state":["failed"]},"action":"retry"}"#;
+        let counted = self.send(request.body(Body::from(body)).unwrap()).await;
+        let counted: Value = serde_json::from_str(&counted.text).unwrap();
+        assert_eq!(counted["tasks"], 0, "{counted}");
+        counted["key"].as_str().unwrap().to_owned()
     }
 
     /// Registers the worker of the examples, for which there is a task; `has_claimed` after its first exchange.

@@ -12,12 +12,15 @@ use windlass::{
     schedule::Schedule,
     statemachine::wire::{Line, TaskForm},
     store::{Change, CommandRecord, NodeCommand},
-    wire::{GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TaskWhyForm, WhyForm},
+    wire::{
+        GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TaskWhyForm, WhyForm,
+    },
     workers::protocol::{Exchange, Exchanged, Leave, Register, Registered, ReportItems, Reported},
 };
 
 use super::{
-    commands, masks, namespace, nodes, schedules, submits, table, task, tokens, transactions, why,
+    bulk, commands, masks, namespace, nodes, schedules, submits, table, task, tokens, transactions,
+    why,
 };
 use crate::{
     auth::TokenForm,
@@ -78,6 +81,9 @@ pub(crate) fn schema(name: &str) -> Value {
         "retry" => variant("retry"),
         "reschedule" => variant("reschedule"),
         "json-patch" => patch(),
+        "bulk" => input::<bulk::BulkForm>(),
+        "bulk-counted" => output::<bulk::CountForm>(),
+        "bulk-started" => output::<bulk::StartedForm>(),
         "transaction" => input::<transactions::TransactionForm>(),
         "transaction-applied" => output::<transactions::AppliedForm<'_>>(),
         "counts" => output::<namespace::CountsForm>(),

@@ -1,6 +1,7 @@
 //! The requests, and what answers them.
 
 mod backup;
+mod bulk;
 mod changes;
 mod commands;
 mod export;

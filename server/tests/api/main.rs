@@ -8,6 +8,7 @@
 
 mod attacks;
 mod backups;
+mod bulk;
 mod changes;
 mod commands;
 mod kit;

@@ -482,6 +482,12 @@ class AsyncClient:
         """Returns how many tasks of a kind could run at once, for an autoscaler."""
         return await self._object("GET", "/scale", kind=kind)
 
+    async def bulk(self, action: str, filter: Mapping[str, Any], *, tasks: int | None = None, key: str | None = None) -> Json:
+        """Counts the tasks of an action (`pause`, `resume`, `release`, `complete`, `kill`, `retry`, `delete`). With the count and
+        the key that this returns, starts a task that does it, and returns its id."""
+        body = {"filter": dict(filter), "action": action, "tasks": tasks, "key": key}
+        return await self._object("POST", "/bulk", {name: one for name, one in body.items() if one is not None})
+
     async def see(self, what: str, **query: Any) -> Json:
         """Returns `stats`, `limits`, `nodes`, `audit`, `doctor`, `servers`, `time`, `masks`, `tokens` or `openapi.json`."""
         return await self._object("GET", f"/{what}", **query)

@@ -5,7 +5,7 @@ use axum::routing::{get, post};
 use super::{LINES, Of, Param, Request, answer, body, limit, may, param, read};
 use crate::{
     auth::Role::Operate,
-    routes::{tasks, transactions},
+    routes::{bulk, tasks, transactions},
 };
 
 /// The parameters of a list.
@@ -127,5 +127,23 @@ pub(super) const REQUESTS: &[Request] = &[
         .answers(&[answer(200, "transaction-applied", "The operations were applied.", "/v1/transactions").to(
             r#"{"id":"deploy-7","lines":[{"op":"require","task":"mail-1","state":"runnable"},{"op":"delete","task":"mail-1"},{"op":"submit","id":"e","kind":"mail"}]}"#,
         )])],
+    },
+    Request {
+        path: "/v1/bulk",
+        route: || post(bulk::bulk),
+        methods: &[may(
+            Operate,
+            "POST",
+            "Counts the tasks that an action would change, with a key; with the count and the key it starts a task of the kind \
+             bulk that changes them.",
+        )
+        .bodies(&[body("bulk")])
+        .answers(&[
+            answer(200, "bulk-counted", "The count, and the key for ten minutes.", "/v1/bulk")
+                .to(r#"{"filter":{"kind":"mail","state":["failed"]},"action":"retry"}"#),
+            answer(201, "bulk-started", "The operation has begun.", "/v1/bulk").to(
+                r#"{"filter":{"kind":"mail","state":["failed"]},"action":"retry","tasks":0,"key":"KEY"}"#,
+            ),
+        ])],
     },
 ];

@@ -1,0 +1,132 @@
+//! `windlass bulk`: one action on many tasks, by a task that does it in the background.
+
+use serde::Serialize;
+use windlass::{Client, Kind, TaskId};
+use windlass_server::{
+    Scope,
+    bulk::{self, BulkAction, BulkFilter},
+};
+
+use crate::{
+    exit::{Exit, Failure},
+    filters::FilterArgs,
+    global::Global,
+    select::{ask, can_ask, count, unasked},
+    waiting::note_unhandled,
+};
+
+/// What to do, and to which tasks.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A node of `windlass worker` or `windlass serve` runs the operation. Its task can be paused, resumed and killed, and goes on
+after a crash; each task is changed once. It leaves alone what was submitted after the count. Its result has the counts, its log
+each task that was not changed, with the reason.
+
+Examples:
+  windlass bulk retry --state failed --kind report --dry-run
+  windlass bulk pause --kind 'inbox/*' --yes
+  windlass list --kind bulk
+  windlass get bulk-1764255600000000-0f1e2d3c4b5a6978
+  windlass logs bulk-1764255600000000-0f1e2d3c4b5a6978")]
+pub(crate) struct Args {
+    /// What to do to each task: pause, resume, release, complete, kill, retry or delete
+    #[arg(value_name = "ACTION", value_parser = clap::builder::PossibleValuesParser::new(BulkAction::ALL.map(BulkAction::as_str)))]
+    action: String,
+
+    #[command(flatten)]
+    filter: FilterArgs,
+
+    /// Every task of the store
+    #[arg(long, help_heading = "Filters")]
+    all: bool,
+
+    /// Count the tasks, and change none
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// What was counted, and the task of the operation.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Started {
+    /// The number of tasks that match.
+    tasks: u64,
+    /// The task of the operation; absent after a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<TaskId>,
+}
+
+/// Counts the tasks, and starts the operation.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let client = global.existing().await?;
+    let (out, hint) = (global.out(), global.hint());
+    let actions = BulkAction::ALL.into_iter();
+    let action = actions
+        .clone()
+        .find(|action| action.as_str() == args.action);
+    let action =
+        action.ok_or_else(|| Failure::Usage(format!("ACTION: '{}' is not one", args.action)))?;
+    let filter = args.filter.filter()?;
+    if filter.is_all() && !args.all {
+        return Err(Failure::Usage(format!(
+            "no task is named; give filters such as --state, or --all to {} every task",
+            action.as_str()
+        )));
+    }
+    let filter = BulkFilter::of(&filter)?;
+    let scope = Scope::default();
+    let counted = bulk::dry_run(&client, &filter, action, &scope).await?;
+    let number = count(usize::try_from(counted.tasks).unwrap_or(usize::MAX));
+    let start = !args.dry_run && counted.tasks > 0;
+    if start && !args.yes {
+        if !can_ask() {
+            return Err(unasked(action.as_str(), &number));
+        }
+        if !ask(&format!("{} {number}?", action.as_str()))? {
+            out.note("nothing was changed");
+            return Ok(Exit::No);
+        }
+    }
+    let id = match start {
+        true => Some(begun(&client, (filter, action), &counted).await?),
+        false => None,
+    };
+    if out.is_json() {
+        out.json(&Started {
+            tasks: counted.tasks,
+            id,
+        })?;
+        return Ok(Exit::Ok);
+    }
+    match id {
+        Some(id) => {
+            out.line(&id)?;
+            out.note(format!(
+                "{}: {number}; {} shows how far it is",
+                action.as_str(),
+                hint.on_task("get", &id)
+            ));
+            let kinds = [Kind::new(bulk::KIND)?].into();
+            let then = "it begins when `windlass worker` or `windlass serve` runs";
+            note_unhandled(&client, &out, &kinds, ("the operation waits", then)).await;
+        }
+        None => out.note(format!(
+            "{}: {number} selected; nothing was changed",
+            action.as_str()
+        )),
+    }
+    Ok(Exit::Ok)
+}
+
+async fn begun(
+    client: &Client,
+    what: (BulkFilter, BulkAction),
+    counted: &bulk::Count,
+) -> Result<TaskId, Failure> {
+    let of = (counted.tasks, counted.key.as_str());
+    Ok(bulk::start(client, what, of, (&Scope::default(), None)).await?)
+}

@@ -1,0 +1,63 @@
+//! What a bulk operation does to one task.
+
+use jiff::Timestamp;
+use windlass::{
+    Author, Command, CommandId, StateKind, TransactionId,
+    statemachine::{Delete, Operation, RetryTask, message::SendCommand},
+    store::{Require, TaskRecord, Transaction},
+};
+
+use super::{BulkAction, BulkFilter, KIND};
+use crate::Scope;
+
+/// Returns whether an operation concerns a task that its filter selects: it is in the scope, was submitted before the dry
+/// run, and is no bulk operation itself, unless the filter names that kind.
+pub(super) fn concerns(
+    record: &TaskRecord,
+    filter: &BulkFilter,
+    scope: &Scope,
+    before: Timestamp,
+) -> bool {
+    let is_bulk = record.task.kind.as_str() == KIND && filter.kind.as_deref() != Some(KIND);
+    !is_bulk && record.submitted_at <= before && scope.has_record(record)
+}
+
+/// Returns the change of one task. `id` names it, so that it happens once: it is that of the operation with the submit order
+/// of the task.
+///
+/// # Errors
+///
+/// Why the action changes nothing in this task.
+pub(super) fn change(
+    action: BulkAction,
+    record: &TaskRecord,
+    (id, by): (&str, &Author),
+) -> Result<Transaction, String> {
+    let command = CommandId::new(id).map_err(|error| error.to_string())?;
+    let task = record.task.id.clone();
+    let send = |what: Command| {
+        Operation::Send(SendCommand {
+            task: task.clone(),
+            id: command.clone(),
+            command: what,
+        })
+    };
+    let state = record.state.as_ref().map(|state| state.code());
+    let has_ended = state.is_ok_and(StateKind::is_terminal);
+    let operation = match action {
+        BulkAction::Pause => send(Command::Pause),
+        BulkAction::Resume => send(Command::Run),
+        BulkAction::Release => send(Command::Release),
+        BulkAction::Complete => send(Command::Complete { result: None }),
+        BulkAction::Kill => send(Command::Kill),
+        BulkAction::Retry => Operation::Retry(RetryTask::new(task.clone())),
+        BulkAction::Delete => Operation::Delete(Delete::new(task.clone())),
+    };
+    if has_ended && matches!(operation, Operation::Send(_)) {
+        return Err("the task has ended".to_owned());
+    }
+    let id = TransactionId::new(id).map_err(|error| error.to_string())?;
+    let transaction = Transaction::from(operation).with_id(id).by(by.clone());
+    // The id may name another task by now.
+    Ok(transaction.require(task, Require::Order(record.order)))
+}

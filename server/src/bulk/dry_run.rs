@@ -1,0 +1,180 @@
+//! The dry run of a bulk operation, and its start.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use windlass::{
+    Client, Invalid, NewTask, TaskId,
+    store::{Cursor, Error, Order, Query, TaskPage},
+};
+
+use super::{BulkAction, BulkFilter, KIND, Spec, act::concerns};
+use crate::Scope;
+
+/// How long the key of a dry run may be used.
+pub(super) const VALID: Duration = Duration::from_secs(600);
+/// How many tasks a bulk operation may have at most.
+const MOST: u64 = 1_000_000;
+/// How many tasks are read at once.
+const PAGE: u32 = 1000;
+
+/// What a dry run has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Count {
+    /// How many tasks match.
+    pub tasks: u64,
+    /// When they were counted.
+    pub at: Timestamp,
+    /// The key with which the operation can be started, for ten minutes.
+    pub key: String,
+}
+
+/// Counts the tasks that a bulk operation would change, within the scope of its caller.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] (field `filter`) for a filter that selects more than 1,000,000 tasks, or has an invalid field;
+/// [`Error::Unavailable`].
+///
+/// # Example
+///
+/// ```
+/// use windlass::{Client, NewTask, Runner, store::Store};
+/// use windlass_server::{Scope, bulk::{self, BulkAction, BulkFilter, Handler}};
+///
+/// # #[tokio::main] async fn main() -> Result<(), windlass::BoxError> {
+/// let store = Store::open("memory:").await?;
+/// let client = Client::new(&store);
+/// client.submit(NewTask::new("mail").paused()).await?;
+/// let filter = || serde_json::from_str::<BulkFilter>(r#"{"kind":"mail"}"#).unwrap();
+/// let count = bulk::dry_run(&client, &filter(), BulkAction::Delete, &Scope::default()).await?;
+/// assert_eq!(count.tasks, 1);
+///
+/// let started = bulk::start(&client, (filter(), BulkAction::Delete), (1, &count.key), (&Scope::default(), None)).await?;
+/// let node = Runner::builder(&store).handler(bulk::KIND, Handler::new(&store)).start().await?;
+/// assert!(client.wait(&started).await?.is_completed());
+/// node.shutdown().await;
+/// # Ok(()) }
+/// ```
+pub async fn dry_run(
+    client: &Client,
+    filter: &BulkFilter,
+    action: BulkAction,
+    scope: &Scope,
+) -> Result<Count, Error> {
+    let at = client.now();
+    let tasks = count(client, filter, scope, at).await?;
+    Ok(Count {
+        tasks,
+        at,
+        key: key(filter, action, tasks, at),
+    })
+}
+
+/// Submits a bulk operation with the count and the key of its dry run, and returns its task. `token` is the token of the
+/// caller, in whose scope the operation stays.
+///
+/// # Errors
+///
+/// [`Error::Invalid`]: field `key` when the key is of another dry run, or older than ten minutes; field `tasks` when more
+/// tasks match now than the dry run has counted. [`Error::Unavailable`].
+pub async fn start(
+    client: &Client,
+    (filter, action): (BulkFilter, BulkAction),
+    (tasks, given): (u64, &str),
+    (scope, token): (&Scope, Option<&str>),
+) -> Result<TaskId, Error> {
+    let counted_at = time_of(given)
+        .filter(|at| key(&filter, action, tasks, *at) == given)
+        .ok_or_else(|| {
+            let what = "is not that of a dry run of this filter, action and count; make a dry run, and give what it returns";
+            Invalid::new("key", what)
+        })?;
+    let now = client.now();
+    if now.duration_since(counted_at).unsigned_abs() > VALID {
+        let what = "is older than ten minutes; make another dry run";
+        return Err(Invalid::new("key", what).into());
+    }
+    let found = count(client, &filter, scope, counted_at).await?;
+    if found > tasks {
+        let what = format!("is {tasks}, and {found} match now; make another dry run");
+        return Err(Invalid::new("tasks", what).into());
+    }
+    let spec = Spec {
+        filter,
+        action,
+        tasks,
+        counted_at,
+        by: client.author().clone(),
+        token: token.map(str::to_owned),
+    };
+    // The same id for the same dry run: a repeated request starts one operation.
+    let id = format!("bulk-{}", given.to_ascii_lowercase());
+    let task = NewTask::new(KIND).id(id).props(&spec).idempotent();
+    Ok(client.submit(task).await?.into_id())
+}
+
+/// Counts the tasks that match and were submitted before this time.
+async fn count(
+    client: &Client,
+    filter: &BulkFilter,
+    scope: &Scope,
+    before: Timestamp,
+) -> Result<u64, Error> {
+    let (mut found, mut read, mut cursor) = (0, 0, None);
+    loop {
+        let page = page(client, filter, PAGE, cursor.as_ref()).await?;
+        read += page.tasks.len() as u64;
+        let of_caller = page
+            .tasks
+            .iter()
+            .filter(|task| concerns(task, filter, scope, before));
+        found += of_caller.count() as u64;
+        if read > MOST {
+            let what = format!(
+                "selects more than {MOST} tasks; select fewer, for example by the time of their submit"
+            );
+            return Err(Invalid::new("filter", what).into());
+        }
+        match page.next {
+            Some(next) => cursor = Some(next),
+            None => return Ok(found),
+        }
+    }
+}
+
+/// Reads some of the tasks that a filter selects, in the order of their submits.
+pub(super) async fn page(
+    client: &Client,
+    filter: &BulkFilter,
+    limit: u32,
+    cursor: Option<&Cursor>,
+) -> Result<TaskPage, Error> {
+    let query = Query::new(filter.to_filter()?)
+        .order(Order::Submitted)
+        .limit(limit);
+    client.page(&query.reversed().without_props(), cursor).await
+}
+
+/// Returns the key of a dry run: its time, and a hash of what it has counted. It is no secret; it keeps a caller from
+/// starting what was not counted.
+fn key(filter: &BulkFilter, action: BulkAction, tasks: u64, at: Timestamp) -> String {
+    let filter = serde_json::to_string(filter).unwrap_or_default();
+    let micros = at.as_microsecond();
+    let text = format!("{filter}\n{}\n{tasks}\n{micros}", action.as_str());
+    let hash = Sha256::digest(text.as_bytes());
+    let hash: String = hash
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("{micros}-{hash}")
+}
+
+/// Returns the time of a dry run.
+fn time_of(key: &str) -> Option<Timestamp> {
+    let (micros, _) = key.split_once('-')?;
+    Timestamp::from_microsecond(micros.parse().ok()?).ok()
+}

@@ -1,0 +1,76 @@
+//! [`Spec`]: what a bulk operation does.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass::Author;
+
+use super::filter::BulkFilter;
+
+/// What a bulk operation does to each task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum BulkAction {
+    /// Pauses it.
+    Pause,
+    /// Runs it, if it is paused or sleeps.
+    Resume,
+    /// Releases its claim.
+    Release,
+    /// Ends it as completed.
+    Complete,
+    /// Ends it as killed.
+    Kill,
+    /// Starts it again, if it has ended.
+    Retry,
+    /// Deletes it, if no node has claimed it.
+    Delete,
+}
+
+impl BulkAction {
+    /// Every action.
+    pub const ALL: [Self; 7] = [
+        Self::Pause,
+        Self::Resume,
+        Self::Release,
+        Self::Complete,
+        Self::Kill,
+        Self::Retry,
+        Self::Delete,
+    ];
+
+    /// Returns the name of the action, as in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Release => "release",
+            Self::Complete => "complete",
+            Self::Kill => "kill",
+            Self::Retry => "retry",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// The props of a task of the kind [`KIND`](super::KIND).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Spec {
+    /// Which tasks.
+    pub filter: BulkFilter,
+    /// What to do to each.
+    pub action: BulkAction,
+    /// How many tasks the dry run has counted: the operation changes no more.
+    pub tasks: u64,
+    /// The time of the dry run: tasks that were submitted later are left alone.
+    pub counted_at: Timestamp,
+    /// The author of the changes.
+    pub by: Author,
+    /// The token in whose scope the operation stays. It is read again before each step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+}
