@@ -28,7 +28,8 @@ pub struct Handler {
     tokens: Tokens,
 }
 
-/// What a bulk operation has done: the data of its task while it runs, and the result of its end.
+/// What a bulk operation has done: the data of its task while it runs, and the result of its end. After a crash in the middle of
+/// a step, `done` may lack tasks that this step has deleted, or that match no longer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
