@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use tokio::sync::Notify;
@@ -76,7 +77,9 @@ pub(crate) fn recorded_tasks_on_sqlite(count: u64, dir: &Path) {
         .install_recorder()
         .unwrap();
     windlass::telemetry::describe();
-    tasks_on_sqlite(count, dir);
+    runtime().block_on(async {
+        tasks(count, store::on_sqlite(dir).await).await;
+    });
 }
 
 async fn tasks(count: u64, store: Store) {
@@ -97,6 +100,8 @@ async fn tasks(count: u64, store: Store) {
     };
     let runner = Runner::builder(&store)
         .slots(100)
+        // They cost the same for any number of tasks, and this is what one task costs.
+        .gauges_every(Duration::MAX)
         .handler("work", handler)
         .start()
         .await

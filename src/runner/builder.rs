@@ -203,8 +203,8 @@ impl Builder {
     }
 
     /// Sets how often the node sets the gauges of the namespace and of its slots
-    /// ([`telemetry`](crate::telemetry)): 15 s by default, at least 100 ms. While the program has
-    /// no recorder, the node sets no gauges and does not query the store for them.
+    /// ([`telemetry`](crate::telemetry)): 15 s by default, at least 100 ms; never with
+    /// [`Duration::MAX`]. While the program has no recorder, the node sets no gauges and does not query the store for them.
     pub fn gauges_every(mut self, every: Duration) -> Self {
         self.config.gauges_every = every;
         self

@@ -281,3 +281,25 @@ async fn a_node_goes_on_pruning_until_there_is_nothing_more() {
     tokio::time::sleep(secs(30)).await;
     assert_eq!(world.faults.calls(Operation::Maintain), first + 1);
 }
+
+/// The node panicked: the time of the next gauges was beyond the end of time.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_sets_no_gauges_runs_tasks() {
+    let world = World::new().await;
+    let _node = world
+        .node("n")
+        .gauges_every(std::time::Duration::MAX)
+        .handler("work", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    let id = world.client.submit(NewTask::new("work")).await.unwrap();
+    assert!(
+        world
+            .client
+            .wait(&id.into_id())
+            .await
+            .unwrap()
+            .is_completed()
+    );
+}

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::capacity::Capacity;
 use crate::{
     clock::Clock,
-    runner::due::DueIndex,
+    runner::{due::DueIndex, gauges::NEVER},
     telemetry::{self, OldestGauges, SlotGauges},
 };
 
@@ -26,8 +26,11 @@ impl Gauges {
     pub(super) fn new(now: Instant, every: Duration) -> Self {
         Self {
             oldest: OldestGauges::default(),
-            next: now,
-            every,
+            next: match every {
+                Duration::MAX => now + NEVER,
+                _ => now,
+            },
+            every: every.min(NEVER),
             slots: SlotGauges::default(),
             ahead: Duration::ZERO,
         }
