@@ -29,6 +29,7 @@ pub(crate) mod traces;
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 pub use http::{answered, in_work};
+pub(crate) use kinds::MOST as MOST_KINDS;
 pub use kinds::OTHER;
 #[doc(hidden)]
 pub(crate) use remote::RemoteMetrics;

@@ -1,5 +1,6 @@
 //! [`Client`]: submits, lists, commands and waits.
 
+pub mod activity;
 mod author;
 mod command;
 mod counted;

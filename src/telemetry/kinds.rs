@@ -10,7 +10,7 @@ use windlass_statemachine::Kind;
 /// The label of the kinds that have no series of their own.
 pub const OTHER: &str = "other";
 /// How many kinds have series of their own.
-const MOST: usize = 200;
+pub(crate) const MOST: usize = 200;
 
 /// The kinds that have series of their own, in this process.
 static KNOWN: Mutex<BTreeSet<Kind>> = Mutex::new(BTreeSet::new());
