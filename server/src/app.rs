@@ -16,6 +16,7 @@ use windlass::{
 };
 
 use crate::{
+    activity::Counting,
     auth::{Keyring, Sessions},
     peers::Peers,
     problem::Problem,
@@ -54,6 +55,8 @@ pub(crate) struct App {
     pub(crate) backups: Arc<Semaphore>,
     /// Cancelled when the server shuts down: waits and streams end.
     pub(crate) stop: CancellationToken,
+    /// What the tasks do, for all callers.
+    pub(crate) activity: Counting,
     rates: Mutex<HashMap<String, Bucket>>,
     /// The numbers of the tasks, as they were read last.
     stats: tokio::sync::Mutex<Option<(Instant, Arc<Stats>)>>,
@@ -135,6 +138,7 @@ impl App {
             check,
             metrics,
             stop,
+            activity: Counting::default(),
             rates: Mutex::default(),
             stats: tokio::sync::Mutex::default(),
             shares: Arc::default(),

@@ -10,6 +10,7 @@
 //! Unstable, as the rest of windlass before 1.0. The paths begin with `/v1`, and within it nothing is removed.
 
 mod access;
+mod activity;
 mod app;
 mod auth;
 mod body;

@@ -9,6 +9,7 @@
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 use windlass::{
+    client::activity::Summary,
     schedule::Schedule,
     statemachine::wire::{Line, TaskForm},
     store::{Change, CommandRecord, NodeCommand},
@@ -88,6 +89,7 @@ pub(crate) fn schema(name: &str) -> Value {
         "transaction-applied" => output::<transactions::AppliedForm<'_>>(),
         "counts" => output::<namespace::CountsForm>(),
         "stats" => output::<StatsForm<'_>>(),
+        "activity" => output::<Summary>(),
         "why" => output::<WhyForm<'_>>(),
         "scale" => output::<why::ScaleForm>(),
         "limits" => output::<namespace::LimitsForm>(),

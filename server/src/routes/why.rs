@@ -86,6 +86,18 @@ pub(super) async fn why(
     json(&WhyForm::new(&stats, resolve))
 }
 
+/// Returns what the tasks do, counted since the first request for it. The numbers are of every kind, and kinds are all that they
+/// name.
+pub(super) async fn activity(
+    State(app): State<Arc<App>>,
+    by: Reader,
+    params: Params,
+) -> Result<Response, Problem> {
+    params.end()?;
+    by.check_unscoped()?;
+    json(&app.activity.summary(&app.client, &app.stop).await?)
+}
+
 /// Returns why a task is not run.
 pub(super) async fn of_task(
     by: Reader,

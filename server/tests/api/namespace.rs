@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass::{Limit, Message, NewTask, Runner, TaskContext, store::Store};
-use windlass_server::{Role, Server, axum::body::Body};
+use windlass_server::{Mask, Masks, Role, Server, axum::body::Body};
 
 use crate::kit::{Kit, request};
 
@@ -239,4 +239,57 @@ async fn the_store_is_examined_and_not_repaired() {
     );
     let memory = Kit::new().await;
     assert_eq!(memory.get("/v1/doctor").await.problem(501), "unsupported");
+}
+
+#[tokio::test]
+async fn the_activity_is_counted_from_the_first_request_and_shows_nothing_but_numbers() {
+    let kit = Kit::new().await;
+    let mask = Mask::new("pay", ["/props/card"]).unwrap().errors(true);
+    Masks::new(&kit.store).set(&mask, None).await.unwrap();
+    let first = kit.get("/v1/activity").await.json();
+    assert_eq!(first["windows"][3]["started"], 0);
+    let runner = Runner::builder(&kit.store)
+        .handler("pay", async |_: TaskContext| Message::fail("S3CRET"))
+        .start()
+        .await
+        .unwrap();
+    let props = windlass::Json::parse("props", r#"{"card":"S3CRET"}"#).unwrap();
+    kit.client
+        .submit(NewTask::new("pay").id("S3CRET-id").props(&props))
+        .await
+        .unwrap();
+    let counted = async {
+        loop {
+            let answer = kit.get("/v1/activity").await;
+            let hour = &answer.json()["windows"][3];
+            if hour["kinds"][0]["kind"] == "pay" && hour["failed"] == 1 {
+                return answer;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let answer = tokio::time::timeout(crate::kit::BOUND, counted)
+        .await
+        .unwrap();
+    let hour = &answer.json()["windows"][3];
+    assert_eq!(answer.json()["since"], first["since"]);
+    assert_eq!(
+        (&hour["started"], &hour["kinds"][0]["failed_attempts"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(hour["lateness"]["measured"], 1);
+    // Neither a masked value nor the text of an error nor an id is in it.
+    assert!(!answer.text.contains("S3CRET"), "{}", answer.text);
+    for scope in [&["pay"][..], &["mail"]] {
+        let token = kit
+            .token(&format!("of-{}", scope[0]), Role::Read, scope)
+            .await;
+        let refused = kit.call_as(&token, "GET /v1/activity", "").await;
+        assert_eq!(refused.problem(403), "forbidden");
+    }
+    assert_eq!(
+        kit.get("/v1/activity?kind=pay").await.problem(400),
+        "invalid"
+    );
+    runner.shutdown().await;
 }

@@ -478,6 +478,10 @@ class AsyncClient:
         """Returns how many tasks there are by kind and state."""
         return await self._object("GET", "/counts")
 
+    async def activity(self) -> Json:
+        """Returns how many tasks start, complete and fail a second, how late they start, and which kinds fail: of all kinds."""
+        return await self._object("GET", "/activity")
+
     async def scale(self, kind: str) -> Json:
         """Returns how many tasks of a kind could run at once, for an autoscaler."""
         return await self._object("GET", "/scale", kind=kind)

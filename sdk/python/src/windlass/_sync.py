@@ -476,6 +476,10 @@ class Client:
         """Returns how many tasks there are by kind and state."""
         return self._object("GET", "/counts")
 
+    def activity(self) -> Json:
+        """Returns how many tasks start, complete and fail a second, how late they start, and which kinds fail: of all kinds."""
+        return self._object("GET", "/activity")
+
     def scale(self, kind: str) -> Json:
         """Returns how many tasks of a kind could run at once, for an autoscaler."""
         return self._object("GET", "/scale", kind=kind)

@@ -61,6 +61,14 @@ pub(super) const REQUESTS: &[Request] = &[
         .answers(&[answer(200, "why", "The reasons.", "/v1/why")])],
     },
     Request {
+        path: "/v1/activity",
+        route: || get(why::activity),
+        methods: &[read(
+            "Returns how many tasks start, complete and fail a second, how late they start, and which kinds fail: in the last 10 s, minute, 10 minutes and hour. Counted since the first request.",
+        )
+        .answers(&[answer(200, "activity", "The numbers.", "/v1/activity")])],
+    },
+    Request {
         path: "/v1/scale",
         route: || get(why::scale),
         methods: &[read("Returns how many tasks of a kind could run at once, for an autoscaler. At most a second old.")
