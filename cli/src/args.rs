@@ -107,6 +107,8 @@ pub(crate) enum Command {
     Stats(commands::stats::Args),
     /// Show which tasks are not run, why, and what to do
     Why(commands::why::Args),
+    /// Show what tasks do now: rates, lateness, failing kinds, why tasks wait, nodes
+    Top(commands::top::Args),
     /// Show who deleted or purged tasks, and who sent commands to nodes
     Audit(commands::audit::Args),
     /// List live nodes
@@ -222,6 +224,7 @@ impl Command {
             Self::Doctor(args) => commands::doctor::execute(args, global).await,
             Self::Stats(args) => commands::stats::execute(args, global).await,
             Self::Why(args) => commands::why::execute(args, global).await,
+            Self::Top(args) => commands::top::execute(args, global).await,
             Self::Audit(args) => commands::audit::execute(args, global).await,
             Self::Nodes(args) => commands::nodes::execute(args, global).await,
             Self::Node(args) => commands::node::execute(args, global).await,

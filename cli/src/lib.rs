@@ -40,6 +40,7 @@ mod flags;
 mod global;
 mod help;
 mod hint;
+mod http;
 mod input;
 mod kept;
 mod layout;

@@ -32,6 +32,7 @@ pub(crate) mod steer;
 pub(crate) mod submit;
 pub(crate) mod time;
 pub(crate) mod token;
+pub(crate) mod top;
 pub(crate) mod wait;
 pub(crate) mod watch;
 pub(crate) mod why;

@@ -49,15 +49,9 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
             });
             kinds.collect::<Vec<_>>().join(", ")
         });
-        let mode = match (n.status.draining, n.status.frozen) {
-            (true, _) => "draining",
-            (_, true) => "frozen",
-            _ if !n.status.faults.is_empty() => "faulty",
-            _ => "working",
-        };
         vec![
             text(&n.spec.name),
-            text(mode),
+            text(mode(n)),
             text(kinds.unwrap_or_else(|| "every kind".into())),
             text(format!("{}/{}", n.status.running, n.spec.slots)),
             text(n.claims),
@@ -96,6 +90,16 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
         out.line(fault)?;
     }
     Ok(Exit::Ok)
+}
+
+/// Returns whether a node works, in a word.
+pub(crate) fn mode(node: &NodeRecord) -> &'static str {
+    match (node.status.draining, node.status.frozen) {
+        (true, _) => "draining",
+        (_, true) => "frozen",
+        _ if !node.status.faults.is_empty() => "faulty",
+        _ => "working",
+    }
 }
 
 /// Returns what a remote worker has said of itself, or `-` when it has said nothing.

@@ -91,7 +91,7 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
 }
 
 /// Returns the command that shows or resolves why tasks are not run.
-fn resolve(one: &NotRun<'_>, hint: &Hint) -> String {
+pub(crate) fn resolve(one: &NotRun<'_>, hint: &Hint) -> String {
     let kind = option("--kind", one.of.kind.as_str());
     let words = match one.cause {
         Cause::Reason(reason) => remedy(&one.of.kind, reason),

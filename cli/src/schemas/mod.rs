@@ -28,7 +28,7 @@ use crate::{
     commands::{
         apply, backup, config, doctor, get, logs, node, purge,
         run::{printing, report::summary},
-        schedule, submit, time, watch, worker_check,
+        schedule, submit, time, top, watch, worker_check,
     },
 };
 
@@ -124,6 +124,7 @@ fn forms() -> Vec<(Form, Value)> {
         output::<StatsForm<'_>>("stats", "`windlass stats`."),
         output::<WhyForm<'_>>("why", "`windlass why`."),
         output::<TaskWhyForm>("task-why", "`windlass why ID`."),
+        output::<top::Data>("top", "`windlass top`."),
         output::<node::Sent<'_>>("node", "`windlass node`."),
         output::<ScheduleForm<'_>>(
             "schedule-record",
