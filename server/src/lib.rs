@@ -25,6 +25,7 @@ mod mask;
 #[cfg(all(test, feature = "schema"))]
 mod openapi;
 mod origin;
+mod pages;
 mod params;
 mod patch;
 mod peers;

@@ -7,6 +7,7 @@
 
 mod api;
 mod bounded;
+mod browser;
 mod circles;
 mod counts;
 mod failures;
@@ -36,10 +37,14 @@ use failures::Failures;
 const HELP: &str = "\
 The chores of the windlass workspace:
 
-  cargo xtask test [ARGS]   every test there is, those of sdk/python too; with ARGS, which go to cargo test, no Python
+  cargo xtask test [ARGS]   every test there is, those of sdk/python and of the dashboard in Chromium too; with ARGS, which go to
+                            cargo test, neither
   cargo xtask python [ARGS] the checks of sdk/python: ruff, mypy, pyright, pytest in every Python from 3.10 on that this
                             machine has, and the wheel in a fresh environment; with ARGS, which go to pytest, only the
                             tests in the newest Python. WINDLASS_BIN names another program windlass for them
+  cargo xtask browser [ARGS]
+                            the dashboard in a real Chromium, with the rules of axe-core (from npm); ARGS go to the
+                            tests. At most 8 minutes, without the build
   cargo xtask wheel [ARGS]  the source distribution and a release wheel, in target/wheels; ARGS go to maturin build
   cargo xtask interop       nodes of ours beside Metafora itself, which needs Go and a module proxy that
                             serves Metafora; with --if-available it is skipped without them, and says so
@@ -65,7 +70,8 @@ The chores of the windlass workspace:
                             builds another commit, and runs its commands and workers beside those of
                             this version, on SQLite and on etcd
   cargo xtask pictures      draws the pictures of docs/pictures/ again; with --record, the terminal
-                            shows commands that are run for it
+                            shows commands that are run for it; with --dashboard, Chromium
+                            takes those of the dashboard
 ";
 
 fn main() -> ExitCode {
@@ -81,6 +87,7 @@ fn main() -> ExitCode {
     let done = match chore.as_deref() {
         Some("test") => test(&rest),
         Some("python") => python::python(&rest),
+        Some("browser") => browser::browser(&rest),
         Some("wheel") => python::wheel(&rest),
         Some("interop") => interop::interop(&rest),
         Some("verify") => verify::verify(&rest),
@@ -154,8 +161,12 @@ fn test(args: &[String]) -> Result<(), String> {
         eprintln!("==> sdk/python: NOT TESTED, because the arguments choose tests of cargo");
         Ok(())
     };
+    let of_browser = match args.is_empty() {
+        true => browser::browser(&[]),
+        false => Ok(()),
+    };
     let of_cargo = test_crates(&protoc, first, others, args);
-    let failed: Vec<String> = [of_python, of_cargo]
+    let failed: Vec<String> = [of_python, of_browser, of_cargo]
         .into_iter()
         .filter_map(Result::err)
         .collect();

@@ -158,6 +158,27 @@ pub(crate) fn prometheus() -> Result<(), String> {
     Ok(())
 }
 
+/// `chromium` and its `chromedriver`, in which the pages of the server are tested.
+pub(crate) fn chromium() -> Result<(PathBuf, PathBuf), String> {
+    let needed = |name: &str| {
+        format!(
+            "{name} is needed by the tests of the dashboard and could not be fetched: install chromium and chromium-driver"
+        )
+    };
+    let chromium = in_path("chromium").or_else(|| by_apt("chromium", "chromium"));
+    let chromium = chromium.ok_or_else(|| needed("chromium"))?;
+    let driver = in_path("chromedriver").or_else(|| by_apt("chromium-driver", "chromedriver"));
+    Ok((chromium, driver.ok_or_else(|| needed("chromedriver"))?))
+}
+
+/// `npm`, which fetches axe-core.
+pub(crate) fn npm() -> Result<PathBuf, String> {
+    let found = in_path("npm").or_else(|| by_apt("npm", "npm"));
+    found.ok_or_else(|| {
+        "npm is needed to fetch axe-core and could not be fetched: install it".into()
+    })
+}
+
 /// `valgrind`, which counts instructions and allocations.
 pub(crate) fn valgrind() -> Result<PathBuf, String> {
     let found = named("VALGRIND")?

@@ -36,17 +36,21 @@ use axum::{
 };
 use serde::Serialize;
 
-use crate::{app::App, guard, problem::Problem};
+use crate::{app::App, guard, pages, problem::Problem};
 
 pub(crate) use table::requests;
 
-/// Returns the routes of the API.
+/// Returns the routes of the API, without the guard in front of them.
+fn api() -> Router<Arc<App>> {
+    let requests = table::requests();
+    requests.fold(Router::new(), |api, request| {
+        api.route(request.path, (request.route)())
+    })
+}
+
+/// Returns the routes of the API and of the pages.
 pub(crate) fn router(app: &Arc<App>) -> Router {
-    let mut api = Router::new();
-    for request in table::requests() {
-        api = api.route(request.path, (request.route)());
-    }
-    let guarded = api
+    let guarded = api()
         .route("/metrics", get(namespace::metrics))
         .fallback(guard::no_route)
         .method_not_allowed_fallback(guard::no_method)
@@ -57,11 +61,15 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/readyz", get(namespace::readyz));
     let all = open
         .merge(session::router(app))
+        .merge(pages::assets())
+        .merge(pages::router(app, api().with_state(app.clone())))
         .merge(guarded)
         .with_state(app.clone());
     match app.settings.base_path.as_str() {
         "" => all,
-        base => Router::new().nest(base, all),
+        base => Router::new()
+            .nest(base, all)
+            .route(&format!("{base}/"), pages::to_first(base)),
     }
 }
 

@@ -140,7 +140,7 @@ async fn end(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response
 fn to_first_page(app: &App, secret: &str, is_secure: bool) -> Response {
     let path = cookie_path(app);
     let mut response = StatusCode::SEE_OTHER.into_response();
-    if let Ok(first) = HeaderValue::from_str(&format!("{}/v1", app.settings.base_path)) {
+    if let Ok(first) = HeaderValue::from_str(path) {
         response.headers_mut().insert(header::LOCATION, first);
     }
     let secure = if is_secure { "; Secure" } else { "" };

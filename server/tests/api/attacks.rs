@@ -141,8 +141,8 @@ async fn only_the_health_of_the_server_is_told_to_strangers() {
         assert_eq!(answer.await.expect("ready in time").text, "ok\n");
         assert_eq!(kit.send(request).await.text, "ok\n");
     }
+    // The pages have a test of their own: pages::a_stranger_is_told_how_to_open_a_session.
     for path in [
-        "/",
         "/v1",
         "/metrics",
         "/v1/tasks/../tokens",

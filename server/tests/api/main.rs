@@ -15,6 +15,7 @@ mod kit;
 mod listening;
 mod masks;
 mod namespace;
+mod pages;
 mod patches;
 mod proxies;
 mod quotas;

@@ -36,7 +36,7 @@ impl<'a> Browser<'a> {
 
     fn take_cookie(&mut self, opened: &Answer) {
         assert_eq!(opened.status, 303, "{}", opened.text);
-        assert_eq!(opened.headers[header::LOCATION], "/v1");
+        assert_eq!(opened.headers[header::LOCATION], "/");
         let cookie = opened.headers[header::SET_COOKIE].to_str().unwrap();
         let (pair, rest) = cookie.split_once(';').unwrap();
         assert!(pair.starts_with("windlass=wls_"), "{cookie}");

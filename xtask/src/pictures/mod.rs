@@ -7,7 +7,7 @@ mod terminal;
 
 use std::{fs, path::Path};
 
-use super::{cargo, root, run, tools};
+use super::{browser, cargo, root, run, tools};
 
 const FOLDER: &str = "docs/pictures";
 const RECORDING: &str = "docs/pictures/terminal.txt";
@@ -52,7 +52,12 @@ pub(crate) fn pictures(args: &[String]) -> Result<(), String> {
             let recording = terminal::record(&program, &root.join("target/pictures"))?;
             write(&root, RECORDING, &recording)?;
         }
-        _ => return Err("could not draw: the only option of pictures is --record".into()),
+        [only] if only == "--dashboard" => return browser::pictures(FOLDER),
+        _ => {
+            return Err(
+                "could not draw: the options of pictures are --record and --dashboard".into(),
+            );
+        }
     }
     for (name, svg) in drawn(&root)? {
         write(&root, &format!("{FOLDER}/{name}"), &svg)?;

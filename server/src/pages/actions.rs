@@ -1,0 +1,216 @@
+//! What an operator can do with a task, and the proof that it was done.
+
+use axum::extract::Path;
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+
+use super::{
+    Answer, cli,
+    form::{Fields, encoded},
+    frame::Page,
+    record::{Record, Sent},
+    shown,
+    task::Seen,
+    value,
+};
+use crate::problem::Problem;
+
+/// How long an action waits for its outcome, so that the page that follows has the proof.
+const WAIT: &str = "1s";
+
+/// The most bytes of a value that is edited on a page.
+const EDITED: usize = 8000;
+
+/// The commands that a page sends.
+const COMMANDS: [&str; 3] = ["run", "pause", "kill"];
+
+/// A command that was sent.
+#[derive(Deserialize)]
+struct Accepted {
+    order: u64,
+}
+
+/// Sends a command.
+pub(super) async fn command(page: Page, Path((id, command)): Path<(String, String)>) -> Answer {
+    if !COMMANDS.contains(&command.as_str()) {
+        let what = format!(
+            "'{}' is not a command of this page",
+            shown::cut(&command, 80)
+        );
+        return Err(Problem::invalid("command", what).into());
+    }
+    let id = encoded(&id);
+    let path = format!("/v1/tasks/{id}/commands?wait={WAIT}");
+    let body = json!({ "command": command }).to_string();
+    let sent: Accepted = page.api.post(&path, body).await?;
+    Ok(page.to(&format!("/tasks/{id}?sent={}", sent.order)))
+}
+
+/// Sends a signal. Its payload is JSON; text that is none is sent as text.
+pub(super) async fn signal(page: Page, Path(id): Path<String>, fields: Fields) -> Answer {
+    let Some(name) = fields.get("name") else {
+        return Err(Problem::invalid("name", "is empty; give the name of the signal").into());
+    };
+    let payload = fields
+        .get("payload")
+        .map(|text| match serde_json::from_str::<&RawValue>(text) {
+            Ok(_) => text.to_owned(),
+            Err(_) => serde_json::Value::from(text).to_string(),
+        });
+    let id = encoded(&id);
+    let path = format!("/v1/tasks/{id}/signals/{}?wait={WAIT}", encoded(name));
+    let sent: Accepted = page.api.post(&path, payload.unwrap_or_default()).await?;
+    Ok(page.to(&format!("/tasks/{id}?sent={}", sent.order)))
+}
+
+/// Starts an ended task again, with other props and data if the form has them.
+pub(super) async fn retry(page: Page, Path(id): Path<String>, fields: Fields) -> Answer {
+    let mut members = Vec::new();
+    for name in ["props", "data"] {
+        let Some(text) = fields.get(name) else {
+            continue;
+        };
+        let json = serde_json::from_str::<&RawValue>(text).map_err(|error| {
+            let what = format!("is not JSON: {error}; go back, and correct it");
+            Problem::invalid(name, what)
+        })?;
+        // As text, so that every digit stays.
+        members.push(format!("\"{name}\":{}", json.get()));
+    }
+    let id = encoded(&id);
+    let body = format!("{{{}}}", members.join(","));
+    page.api
+        .post::<serde_json::Value>(&format!("/v1/tasks/{id}/retry"), body)
+        .await?;
+    Ok(page.to(&format!("/tasks/{id}?sent=retry")))
+}
+
+/// Shows the actions that the caller may take now.
+pub(super) fn offer(page: &Page, task: &Record) -> Markup {
+    let path = page.path_of(&task.id);
+    let button = |command: &str, text: &str| {
+        html! { form method="post" action={ (path) "/commands/" (command) } { button { (text) } } }
+    };
+    html! {
+        @if page.may_operate() {
+            div.actions #actions role="group" aria-label="Actions" {
+                @if task.has_ended() || task.is_quarantined() {
+                    form method="post" action={ (path) "/retry" } { button { "Retry" } }
+                    @if !task.is_quarantined() { (edited(&path, task)) }
+                } @else {
+                    @if task.state == "paused" { (button("run", "Resume")) } @else { (button("pause", "Pause")) }
+                    @if matches!(task.state.as_str(), "sleeping" | "fault") { (button("run", "Run now")) }
+                    details data-key="signal" {
+                        summary { "Signal…" }
+                        form.box method="post" action={ (path) "/signal" } {
+                            label { "Name " input name="name" required maxlength="256" autocomplete="off"; }
+                            label { "Payload (JSON) " textarea name="payload" rows="3" spellcheck="false" {} }
+                            button { "Send the signal" }
+                        }
+                    }
+                    details data-key="kill" {
+                        summary.danger { "Kill…" }
+                        form.box method="post" action={ (path) "/commands/kill" } {
+                            p { "Kills 1 task: " (shown::name(&task.id)) ". Its handler is stopped, and only a retry starts it again." }
+                            button.danger { "Kill it" }
+                        }
+                    }
+                }
+            }
+        } @else {
+            p.dim #actions { "Your role is " (page.caller().role.as_str()) ": it changes no task." }
+        }
+    }
+}
+
+/// Shows the form of a retry with other values. A masked value cannot be edited: it is not known here.
+fn edited(path: &str, task: &Record) -> Markup {
+    let is_masked =
+        |json: &Option<Box<RawValue>>| json.as_ref().is_some_and(|json| value::is_masked(json));
+    let is_large =
+        |json: &Option<Box<RawValue>>| json.as_ref().is_some_and(|json| json.get().len() > EDITED);
+    let text = |json: &Option<Box<RawValue>>| {
+        json.as_ref()
+            .map_or_else(String::new, |json| value::indented(json.get()))
+    };
+    html! {
+        details data-key="edited" {
+            summary { "Retry with edited values…" }
+            form.box method="post" action={ (path) "/retry" } {
+                @for (name, title, json) in [("props", "Props", &task.props), ("data", "Data", &task.data)] {
+                    @if is_large(json) {
+                        p.dim { (title) " are too large to be edited here: " code { (cli::on(&format!("retry --{name} @FILE"), &task.id)) } }
+                    } @else if is_masked(json) { p.dim { (title) " are masked, and stay as they are." } } @else {
+                        label { (title) " (JSON) " textarea name=(name) rows="8" spellcheck="false" { (text(json)) } }
+                    }
+                }
+                button { "Retry with these" }
+            }
+        }
+    }
+}
+
+/// Shows what became of the action that led to the page.
+pub(super) fn proof(page: &Page, seen: &Seen, sent: Option<&str>) -> Markup {
+    let shown = match sent {
+        Some("retry") => Some(retried(page, seen)),
+        Some(order) => {
+            let order = order.parse::<u64>().ok();
+            let found = seen.commands.iter().find(|sent| Some(sent.order) == order);
+            found.map(|sent| html! { strong { (sent.command.message) ": " } (outcome(seen, sent)) })
+        }
+        None => None,
+    };
+    html! { @if let Some(shown) = shown { p.proof #proof role="status" { (shown) } } }
+}
+
+fn retried(page: &Page, seen: &Seen) -> Markup {
+    let last = seen.changes.iter().rfind(|change| change.what == "retried");
+    html! {
+        strong { "retry: " }
+        @match last {
+            Some(change) => { "started again " (page.moment(change.at)) @if let Some(by) = &change.by { " by " bdi { (by) } } ", incarnation " (seen.task.incarnation) },
+            None => { "started again, incarnation " (seen.task.incarnation) },
+        }
+    }
+}
+
+/// Shows the outcome of a command: what it did, how long after it was sent, and under which fence.
+pub(super) fn outcome(seen: &Seen, sent: &Sent) -> Markup {
+    let effect = seen.changes.iter().rfind(|change| {
+        change.what == "moved" && change.command == Some(sent.order) && change.at >= sent.sent_at
+    });
+    let Some(outcome) = &sent.outcome else {
+        let waits = match &seen.task.node {
+            Some(_) => "delivered to its node; the handler has not answered yet",
+            None => "waits for a node that claims the task",
+        };
+        return html! { span.waiting { (waits) } };
+    };
+    let verb = match (sent.command.message.as_str(), outcome.outcome.as_str()) {
+        ("pause", "applied") => "stopped",
+        ("kill", "applied") => "killed",
+        (_, "applied") => "applied",
+        (_, other) => other,
+    };
+    html! {
+        span class={ "outcome " (outcome.outcome) } { (verb) }
+        @if let Some(change) = effect {
+            @let ms = change.at.as_millisecond() - sent.sent_at.as_millisecond();
+            " after " (after(ms))
+            @if let Some(fence) = change.fence { ", fence " (fence) }
+        }
+        @if let (Some(from), Some(to)) = (&outcome.from, &outcome.to) { ", " (from) " → " (to) }
+        @if let Some(by) = &outcome.by { " by the handler's " (by) }
+        @if let Some(reason) = &outcome.reason { ": " bdi { (shown::cut(reason, 300)) } }
+        @if let Some(reply) = &outcome.reply { ": " code { bdi { (shown::cut(reply.get(), 300)) } } }
+    }
+}
+
+fn after(ms: i64) -> String {
+    match ms {
+        ms if ms < 10_000 => format!("{} ms", ms.max(0)),
+        ms => shown::length(ms / 1000),
+    }
+}

@@ -1,0 +1,82 @@
+//! The command lines that give the same as a page.
+
+/// The options of `windlass list` that have another name, or no value.
+const RENAMED: [(&str, &str); 9] = [
+    ("order", "--sort"),
+    ("submitted_from", "--submitted-from"),
+    ("submitted_until", "--submitted-until"),
+    ("ended_from", "--ended-from"),
+    ("ended_until", "--ended-until"),
+    ("props_at", "--props-at"),
+    ("claimed", "--claimed"),
+    ("quarantined", "--quarantined"),
+    ("reversed", "--reverse"),
+];
+
+/// Returns a word as a shell takes it.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&b);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// Returns the words as a line for a shell. An argument that a program may take for an option comes after `--`.
+pub(super) fn line(words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    words.join(" ")
+}
+
+/// Returns a command on a task, whose id may begin like an option.
+pub(super) fn on(command: &str, id: &str) -> String {
+    let dashes = if id.starts_with('-') { "-- " } else { "" };
+    format!("windlass {command} {dashes}{}", quoted(id))
+}
+
+/// Returns the line of `windlass list` with the parameters of a query. An id has no option: `windlass get` shows it.
+pub(super) fn list(command: &str, params: &[(String, String)]) -> String {
+    let mut line = format!("windlass {command}");
+    for (name, value) in params {
+        if name == "props" || name == "id" {
+            continue;
+        }
+        let renamed = RENAMED.iter().find(|(known, _)| known == name);
+        let option =
+            renamed.map_or_else(|| format!("--{name}"), |(_, option)| (*option).to_owned());
+        let is_flag = matches!(name.as_str(), "claimed" | "quarantined" | "reversed");
+        match (is_flag, value.as_str()) {
+            (true, "false") => {}
+            (true, _) => line.push_str(&format!(" {option}")),
+            (false, value) => line.push_str(&format!(" {option} {}", quoted(value))),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_options_of_the_query() {
+        let params = [
+            ("state", "failed,fault"),
+            ("label", "a=b c"),
+            ("claimed", ""),
+            ("reversed", "false"),
+            ("order", "ended"),
+            ("props", "false"),
+        ];
+        let params = params.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let expected = "windlass list --state failed,fault --label 'a=b c' --claimed --sort ended";
+        assert_eq!(list("list", &params), expected);
+    }
+
+    #[test]
+    fn a_shell_takes_a_hostile_word_as_it_is() {
+        assert_eq!(quoted("a'; rm -rf $HOME"), r"'a'\''; rm -rf $HOME'");
+        assert_eq!(on("pause", "-x"), "windlass pause -- -x");
+        assert_eq!(line(&["windlass", "get", "", "a"]), "windlass get '' a");
+    }
+}

@@ -1,0 +1,109 @@
+//! [`Fields`]: the pairs of a form or of a query.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::{Form, FromRequest, Query, Request},
+    http::Uri,
+};
+
+use super::api::Failure;
+use crate::{app::App, problem::Problem};
+
+/// The pairs of a form or of a query, in their order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fields(pub(super) Vec<(String, String)>);
+
+impl FromRequest<Arc<App>> for Fields {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request<Body>, app: &Arc<App>) -> Result<Self, Failure> {
+        match Form::from_request(request, app).await {
+            Ok(Form(pairs)) => Ok(Self(pairs)),
+            Err(error) => {
+                let what = error.body_text();
+                Err(Problem::new(error.status(), "body", what).into())
+            }
+        }
+    }
+}
+
+impl Fields {
+    /// Reads the query of a URL.
+    pub(super) fn of_query(uri: &Uri) -> Result<Self, Failure> {
+        let read = Query::try_from_uri(uri);
+        match read {
+            Ok(Query(pairs)) => Ok(Self(pairs)),
+            Err(error) => Err(Problem::invalid("query", error.body_text()).into()),
+        }
+    }
+
+    /// Returns a field; `None` for one that is empty or missing.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        let value = found.map(|(_, value)| value.trim());
+        value.filter(|value| !value.is_empty())
+    }
+
+    /// Returns the fields as a query, with `?`; nothing without fields.
+    pub(super) fn query(&self) -> String {
+        let pairs = self.0.iter();
+        let pairs = pairs.map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
+        let pairs: Vec<String> = pairs.collect();
+        match pairs.is_empty() {
+            true => String::new(),
+            false => format!("?{}", pairs.join("&")),
+        }
+    }
+
+    /// Returns the fields with another value of one.
+    pub(super) fn with(&self, name: &str, value: &str) -> Self {
+        let mut other = self.clone();
+        other.0.retain(|(known, _)| known != name);
+        other.0.push((name.to_owned(), value.to_owned()));
+        other
+    }
+
+    /// Returns the fields without one.
+    pub(super) fn without(&self, name: &str) -> Self {
+        let mut other = self.clone();
+        other.0.retain(|(known, _)| known != name);
+        other
+    }
+}
+
+/// Returns a text as a part of a path or a query.
+pub(super) fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            true => encoded.push(char::from(byte)),
+            false => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_read_changed_and_written_again() {
+        let uri = Uri::from_static("/tasks?kind=a%2Fb&label=x%3D1&label=y&empty=");
+        let read = Fields::of_query(&uri).ok().unwrap();
+        assert_eq!(read.get("kind"), Some("a/b"));
+        assert_eq!(read.get("empty"), None);
+        assert_eq!(
+            read.without("empty").query(),
+            "?kind=a%2Fb&label=x%3D1&label=y"
+        );
+        assert_eq!(read.without("label").query(), "?kind=a%2Fb");
+        assert_eq!(
+            read.without("label").with("kind", "é&").query(),
+            "?kind=%C3%A9%26"
+        );
+        assert_eq!(Fields::default().query(), "");
+    }
+}

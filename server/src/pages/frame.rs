@@ -1,0 +1,247 @@
+//! [`Page`]: the frame that every page has: search, navigation, the age of its data, and the command line that gives the same.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{FromRequestParts, OriginalUri},
+    http::{HeaderValue, StatusCode, Uri, header, request::Parts},
+    response::{IntoResponse, Response},
+};
+use jiff::{Timestamp, tz::TimeZone};
+use maud::{Markup, html};
+
+use super::{
+    api::{Api, Failure, Routes},
+    assets,
+    form::Fields,
+    zone,
+};
+use crate::{
+    access::Reader,
+    app::App,
+    auth::{Caller, Role},
+    problem::Problem,
+};
+
+/// The type of a page.
+pub(super) const HTML: &str = "text/html; charset=utf-8";
+
+/// The zones that the switch offers beside the one that is chosen.
+const ZONES: [&str; 12] = [
+    "UTC",
+    "Europe/London",
+    "Europe/Berlin",
+    "Africa/Lagos",
+    "Asia/Kolkata",
+    "Asia/Singapore",
+    "Asia/Tokyo",
+    "Australia/Sydney",
+    "America/Sao_Paulo",
+    "America/New_York",
+    "America/Chicago",
+    "America/Los_Angeles",
+];
+
+/// A page of the navigation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Overview,
+    Tasks,
+    Failures,
+    Nodes,
+    Schedules,
+    Limits,
+    Doctor,
+    Tokens,
+    None,
+}
+
+/// The path and the name of each page of the navigation, and whether only an admin, or only a caller without a scope may see it.
+const PLACES: [(Place, &str, &str, bool, bool); 8] = [
+    (Place::Overview, "/", "Overview", false, false),
+    (Place::Tasks, "/tasks", "Tasks", false, false),
+    (Place::Failures, "/failures", "Failures", false, false),
+    (Place::Nodes, "/nodes", "Nodes", false, true),
+    (Place::Schedules, "/schedules", "Schedules", false, false),
+    (Place::Limits, "/limits", "Limits", false, true),
+    (Place::Doctor, "/doctor", "Doctor", true, true),
+    (Place::Tokens, "/tokens", "Tokens", true, true),
+];
+
+/// A page that a caller has asked for.
+pub(super) struct Page {
+    pub(super) api: Api,
+    /// The caller, as the handlers of the API get it.
+    pub(super) by: Reader,
+    /// The path below which the pages are.
+    pub(super) base: String,
+    pub(super) now: Timestamp,
+    pub(super) zone: TimeZone,
+    zone_name: String,
+    /// The path of the page below the base, and its query.
+    uri: Uri,
+}
+
+impl FromRequestParts<Arc<App>> for Page {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
+        let by = Reader::from_request_parts(parts, app).await?;
+        let routes = parts.extensions.get::<Routes>().cloned();
+        let missing = || {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            Problem::new(status, "unusable", "the pages have no routes")
+        };
+        let api = Api {
+            routes: routes.ok_or_else(missing)?,
+            caller: by.caller().clone(),
+        };
+        let whole = parts.extensions.get::<OriginalUri>();
+        let uri = whole.map_or_else(|| parts.uri.clone(), |whole| whole.0.clone());
+        let (zone_name, zone) = zone::of(&parts.headers);
+        Ok(Self {
+            api,
+            by,
+            base: app.settings.base_path.clone(),
+            now: app.client.now(),
+            zone,
+            zone_name,
+            uri,
+        })
+    }
+}
+
+/// Returns the path of a page. The first page of a base path has no `/` at its end.
+pub(super) fn at(base: &str, path: &str) -> String {
+    match (base, path) {
+        ("", path) => path.to_owned(),
+        (base, "/") => base.to_owned(),
+        (base, path) => format!("{base}{path}"),
+    }
+}
+
+/// Sends a browser to a page, by its path below the base. A path that is not ours is that of the first page.
+pub(super) fn to(base: &str, path: &str) -> Response {
+    let is_ours = path.starts_with('/') && !path.starts_with("//") && !path.contains('\\');
+    let path = if is_ours { path } else { "/" };
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    if let Ok(place) = HeaderValue::from_str(&at(base, path)) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    response
+}
+
+impl Page {
+    pub(super) fn caller(&self) -> &Caller {
+        self.by.caller()
+    }
+
+    /// Returns whether the caller may change tasks.
+    pub(super) fn may_operate(&self) -> bool {
+        self.caller().role.allows(Role::Operate)
+    }
+
+    pub(super) fn is_admin(&self) -> bool {
+        self.caller().role.allows(Role::Admin)
+    }
+
+    /// Returns whether the caller may see what concerns the whole namespace.
+    pub(super) fn sees_everything(&self) -> bool {
+        self.caller().scope.is_everything()
+    }
+
+    /// Returns the query of the page.
+    pub(super) fn query(&self) -> Result<Fields, Failure> {
+        Fields::of_query(&self.uri)
+    }
+
+    /// Sends the browser to a page.
+    pub(super) fn to(&self, path: &str) -> Response {
+        to(&self.base, path)
+    }
+
+    /// Returns the page with a body. `cli` has the command line that gives the same.
+    pub(super) fn show(&self, (place, title): (Place, &str), cli: &str, body: &Markup) -> Response {
+        let page = self.frame((place, title), cli, body).into_string();
+        ([(header::CONTENT_TYPE, HTML)], page).into_response()
+    }
+
+    fn frame(&self, (place, title): (Place, &str), cli: &str, body: &Markup) -> Markup {
+        let base = &self.base;
+        let shows = |admin: bool, whole: bool| {
+            (!admin || self.is_admin()) && (!whole || self.sees_everything())
+        };
+        html! {
+            (maud::DOCTYPE)
+            html lang="en" data-base=(base) {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (super::shown::cut(title, 80)) " · windlass" }
+                    link rel="stylesheet" href={ (base) "/assets/" (assets::style().name) };
+                    link rel="icon" href={ (base) "/assets/" (assets::icon().name) };
+                    script src={ (base) "/assets/" (assets::script().name) } defer {}
+                }
+                body {
+                    a.skip href="#main" { "Skip to the content" }
+                    header {
+                        nav aria-label="Pages" {
+                            a.logo href=(at(base, "/")) { "windlass" }
+                            @for (of, path, name, admin, whole) in PLACES {
+                                @if shows(admin, whole) {
+                                    a href=(at(base, path)) aria-current=[(of == place).then_some("page")] { (name) }
+                                }
+                            }
+                        }
+                        form.search action={ (base) "/search" } role="search" {
+                            input type="search" name="q" aria-label="Search by id, prefix, label or kind" maxlength="300"
+                                placeholder="id, prefix, label or kind" autocomplete="off" required;
+                            button { "Search" }
+                        }
+                    }
+                    main #main tabindex="-1" { (body) }
+                    (self.footer(cli))
+                }
+            }
+        }
+    }
+
+    fn footer(&self, cli: &str) -> Markup {
+        let base = &self.base;
+        let path = self.uri.path();
+        let back = path.strip_prefix(base.as_str()).unwrap_or(path);
+        let back = match self.uri.query() {
+            Some(query) => format!("{back}?{query}"),
+            None => back.to_owned(),
+        };
+        let role = self.caller().role.as_str();
+        html! {
+            footer {
+                p.cli { span.dim { "The same on the command line " } code #cli { bdi { (cli) } } }
+                div.status {
+                    span #age data-at=(self.now) { "Data of " (super::shown::clock(self.now, &self.zone)) }
+                    button #pause type="button" hidden aria-pressed="false" { "Pause updates" }
+                    form method="post" action={ (base) "/zone" } {
+                        input type="hidden" name="back" value=(back);
+                        label { "Times in "
+                            select name="zone" {
+                                @if !ZONES.contains(&self.zone_name.as_str()) {
+                                    option selected { (self.zone_name) }
+                                }
+                                @for zone in ZONES {
+                                    option selected[zone == self.zone_name] { (zone) }
+                                }
+                            }
+                        }
+                        button { "Set" }
+                    }
+                    span { bdi { (self.caller().author.as_str()) } " (" (role) ")" }
+                    @if self.caller().is_proven_by_browser() {
+                        form method="post" action={ (base) "/session/end" } { button { "End the session" } }
+                    }
+                }
+            }
+        }
+    }
+}

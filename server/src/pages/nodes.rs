@@ -1,0 +1,188 @@
+//! Live nodes and remote workers.
+
+use std::collections::BTreeMap;
+
+use axum::extract::Path;
+use jiff::Timestamp;
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    Answer,
+    form::encoded,
+    frame::{Page, Place},
+    shown,
+};
+use crate::problem::Problem;
+
+/// The most nodes, and the most kinds of a node, on the page.
+const MOST: usize = 100;
+const KINDS: usize = 6;
+
+#[derive(Deserialize)]
+struct Nodes {
+    nodes: Vec<Node>,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    name: String,
+    claims: u64,
+    draining: bool,
+    frozen: bool,
+    joined_at: Timestamp,
+    kinds: Option<Vec<String>>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    lease_left_ms: u64,
+    pid: u64,
+    running: u64,
+    slots: u64,
+    version: String,
+    #[serde(default)]
+    faults: Vec<Fault>,
+    worker: Option<Worker>,
+}
+
+#[derive(Deserialize)]
+struct Fault {
+    kind: String,
+    reason: String,
+}
+
+#[derive(Deserialize)]
+struct Worker {
+    #[serde(default)]
+    sdk: String,
+    #[serde(default)]
+    host: String,
+}
+
+#[derive(Deserialize)]
+struct Accepted {
+    order: u64,
+}
+
+#[derive(Deserialize)]
+struct Reply {
+    answer: Option<String>,
+}
+
+pub(super) async fn show(page: Page) -> Answer {
+    let nodes: Nodes = page.api.get("/v1/nodes").await?;
+    let query = page.query()?;
+    let reply = match query
+        .get("sent")
+        .and_then(|order| order.parse::<u64>().ok())
+    {
+        Some(order) if page.is_admin() => {
+            let reply: Reply = page.api.get(&format!("/v1/node-commands/{order}")).await?;
+            Some(reply)
+        }
+        _ => None,
+    };
+    let body = html! {
+        h1 { "Nodes and workers" }
+        @if let Some(reply) = &reply {
+            p.proof #proof role="status" {
+                strong { (shown::cut(query.get("command").unwrap_or("command"), 40)) ": " }
+                @match &reply.answer {
+                    Some(answer) => { "answered " bdi { (shown::cut(answer, 300)) } },
+                    None => span.waiting { "the node has not answered yet" },
+                }
+            }
+        }
+        @if nodes.nodes.is_empty() {
+            p.none { "No node is live, so nothing runs. This starts one for commands:" }
+            pre.command { "windlass worker" }
+        } @else {
+            table.rows {
+                thead { tr { th { "Node" } th { "State" } th.number { "Runs" } th.w { "Kinds" } th { "Lease left" } th.w { "Version" } th.w { "Joined" }
+                    @if page.is_admin() { th { "Actions" } }
+                } }
+                tbody { @for node in nodes.nodes.iter().take(MOST) { (row(&page, node)) } }
+            }
+            @if nodes.nodes.len() > MOST { p.dim { "The first " (MOST) " of " (nodes.nodes.len()) " nodes." } }
+        }
+    };
+    Ok(page.show((Place::Nodes, "Nodes"), "windlass nodes", &body))
+}
+
+fn row(page: &Page, node: &Node) -> Markup {
+    let path = format!("{}/nodes/{}", page.base, encoded(&node.name));
+    let button = |command: &str, text: &str| {
+        html! { form method="post" action={ (path) "/" (command) } { button { (text) } } }
+    };
+    let state = match (node.draining, node.frozen) {
+        (true, _) => "draining",
+        (false, true) => "frozen",
+        _ => "claims tasks",
+    };
+    html! {
+        tr data-key=(node.name) {
+            td { (shown::name(&node.name))
+                p.dim { "pid " (node.pid)
+                    @if let Some(worker) = &node.worker {
+                        ", worker " bdi { (shown::cut(&worker.sdk, 60)) }
+                        @if !worker.host.is_empty() { " on " bdi { (shown::cut(&worker.host, 60)) } }
+                    }
+                    @for (name, value) in node.labels.iter().take(4) { " " span.label { bdi { (shown::cut(name, 32)) "=" (shown::cut(value, 32)) } } }
+                }
+                @for fault in node.faults.iter().take(4) { p.error { "cannot run " (shown::name(&fault.kind)) ": " bdi { (shown::cut(&fault.reason, 200)) } } }
+            }
+            td { (state) }
+            td.number { a href={ (page.base) "/tasks?node=" (encoded(&node.name)) } { (node.running) } " of " (node.slots) p.dim { (node.claims) " claims" } }
+            td.w { @match &node.kinds {
+                None => "every kind",
+                Some(kinds) => {
+                    @for kind in kinds.iter().take(KINDS) { (shown::name(kind)) " " }
+                    @if kinds.len() > KINDS { span.dim { "+" (kinds.len() - KINDS) } }
+                },
+            } }
+            td { (node.lease_left_ms / 1000) " s" }
+            td.w { bdi { (shown::cut(&node.version, 40)) } }
+            td.w { (page.ago(node.joined_at)) }
+            @if page.is_admin() {
+                td.buttons {
+                    @if node.frozen || node.draining { (button("unfreeze", "Unfreeze")) } @else { (button("freeze", "Freeze")) }
+                    @if !node.draining {
+                        details data-key={ "drain-" (node.name) } {
+                            summary.danger { "Drain…" }
+                            form.box method="post" action={ (path) "/drain" } {
+                                p { "Releases " (node.claims) " claims of this node; it claims no task until it is unfrozen." }
+                                button.danger { "Drain it" }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Sends a command to a node.
+pub(super) async fn send(page: Page, Path((node, command)): Path<(String, String)>) -> Answer {
+    if !["freeze", "unfreeze", "drain"].contains(&command.as_str()) {
+        let what = format!(
+            "'{}' is not a command of this page",
+            shown::cut(&command, 80)
+        );
+        return Err(Problem::invalid("command", what).into());
+    }
+    let path = format!("/v1/nodes/{}/commands", encoded(&node));
+    let body = json!({ "command": command }).to_string();
+    let sent: Accepted = page.api.post(&path, body).await?;
+    // A node answers within moments; the page says so if it has not.
+    for _ in 0..10 {
+        let reply: Reply = page
+            .api
+            .get(&format!("/v1/node-commands/{}", sent.order))
+            .await?;
+        if reply.answer.is_some() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    Ok(page.to(&format!("/nodes?sent={}&command={command}", sent.order)))
+}

@@ -1,0 +1,101 @@
+//! What a browser sees instead of a problem document.
+
+use axum::{
+    Extension,
+    body::{Body, to_bytes},
+    extract::Request,
+    http::{HeaderValue, StatusCode, header},
+    middleware::Next,
+    response::Response,
+};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::{assets, frame};
+
+/// The most bytes of a problem document.
+const MOST: usize = 1 << 20;
+
+/// What a page may load and do: nothing of other hosts, and nothing that stands in the page itself.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The path below which the pages are.
+#[derive(Clone)]
+pub(super) struct Base(pub(super) String);
+
+/// The parts of a problem document that a page shows.
+#[derive(Deserialize, Default)]
+struct Shown {
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    detail: String,
+}
+
+/// Makes a page of a problem document, and adds what browsers may do with a page.
+pub(super) async fn as_page(
+    Extension(base): Extension<Base>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut response = next.run(request).await;
+    let of = |response: &Response| response.headers().get(header::CONTENT_TYPE).cloned();
+    let is_problem =
+        of(&response).is_some_and(|of| of.as_bytes().starts_with(b"application/problem"));
+    if is_problem {
+        response = page(&base.0, response).await;
+    }
+    if of(&response).is_some_and(|of| of.as_bytes().starts_with(b"text/html")) {
+        let policy = HeaderValue::from_static(POLICY);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    response
+}
+
+async fn page(base: &str, response: Response) -> Response {
+    let (mut head, body) = response.into_parts();
+    let bytes = to_bytes(body, MOST).await.unwrap_or_default();
+    let shown: Shown = serde_json::from_slice(&bytes).unwrap_or_default();
+    let body = match head.status {
+        StatusCode::UNAUTHORIZED => sign_in(base, &shown),
+        _ => html! {
+            h1 { (head.status.as_u16()) " " (shown.title) }
+            p.problem role="alert" { bdi { (super::shown::cut(&shown.detail, 2000)) } }
+            p { a href={ (base) "/tasks" } { "All tasks" } " · " a href=(frame::at(base, "/")) { "Overview" } }
+        },
+    };
+    let text = bare(base, &shown.title, &body).into_string();
+    head.headers.remove(header::CONTENT_LENGTH);
+    let html = HeaderValue::from_static(frame::HTML);
+    head.headers.insert(header::CONTENT_TYPE, html);
+    Response::from_parts(head, Body::from(text))
+}
+
+/// Says how a browser becomes known.
+fn sign_in(base: &str, shown: &Shown) -> Markup {
+    html! {
+        h1 { "Open a session" }
+        p { "This page needs a session. A link opens one, once, within five minutes. On the machine of the server, run:" }
+        pre.command { "windlass token link" }
+        p { "With TLS or behind a proxy, " a href={ (base) "/session" } { "a token" } " opens one, too." }
+        p.dim { bdi { (super::shown::cut(&shown.detail, 2000)) } }
+    }
+}
+
+/// Returns a page without navigation, for a caller who may not be known.
+fn bare(base: &str, title: &str, body: &Markup) -> Markup {
+    html! {
+        (maud::DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " · windlass" }
+                link rel="stylesheet" href={ (base) "/assets/" (assets::style().name) };
+            }
+            body { main.bare { (body) } }
+        }
+    }
+}

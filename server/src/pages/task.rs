@@ -1,0 +1,320 @@
+//! A task: what it is, why it waits, what has happened to it, and what can be done.
+
+use axum::extract::Path;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::{
+    Answer, actions, cli,
+    form::encoded,
+    frame::{Page, Place},
+    record::{Change, Commands, Graph, History, Log, Record, Sent, Why},
+    shown, timeline, tree, value,
+};
+
+/// How many changes the page has at first, and how many with "older".
+const CHANGES: usize = 64;
+const OLDER: usize = 1000;
+/// How many commands the page has.
+const COMMANDS: usize = 20;
+/// How many lines of the log the page has.
+const LINES: usize = 40;
+/// The most characters of an error, and of a line of the log.
+const TEXT: usize = 1500;
+const LINE: usize = 300;
+/// How many errors the page has.
+const ERRORS: usize = 8;
+
+/// The part of a node that the page of its task shows.
+#[derive(Deserialize)]
+struct Node {
+    name: String,
+    lease_left_ms: u64,
+}
+
+#[derive(Deserialize)]
+struct Nodes {
+    nodes: Vec<Node>,
+}
+
+/// What the page shows of a task.
+pub(super) struct Seen {
+    pub(super) task: Record,
+    pub(super) why: Why,
+    pub(super) changes: Vec<Change>,
+    pub(super) commands: Vec<Sent>,
+    log: Log,
+    graph: Option<Graph>,
+    lease_left_ms: Option<u64>,
+    /// Whether there may be older changes.
+    has_older: bool,
+}
+
+async fn see(page: &Page, id: &str, (most, tree): (usize, bool)) -> Result<Seen, super::Failure> {
+    let path = format!("/v1/tasks/{}", encoded(id));
+    let task: Record = page.api.get(&path).await?;
+    let history: History = page
+        .api
+        .get(&format!("{path}/history?limit={}", most + 1))
+        .await?;
+    let commands: Commands = page.api.get(&format!("{path}/commands")).await?;
+    let graph = match tree || task.waits_for.is_some() {
+        true => Some(
+            page.api
+                .get(&format!("{path}/graph?limit=100&waiters={tree}"))
+                .await?,
+        ),
+        false => None,
+    };
+    let lease_left_ms = match &task.node {
+        Some(owner) if page.sees_everything() => {
+            let nodes: Nodes = page.api.get("/v1/nodes").await?;
+            nodes
+                .nodes
+                .into_iter()
+                .find(|node| node.name == *owner)
+                .map(|node| node.lease_left_ms)
+        }
+        _ => None,
+    };
+    let mut changes = history.changes;
+    let has_older = changes.len() > most;
+    if has_older {
+        changes.remove(0);
+    }
+    Ok(Seen {
+        why: page.api.get(&format!("{path}/why")).await?,
+        log: page.api.get(&format!("{path}/log")).await?,
+        commands: commands.commands,
+        changes,
+        graph,
+        lease_left_ms,
+        has_older,
+        task,
+    })
+}
+
+pub(super) async fn show(page: Page, Path(id): Path<String>) -> Answer {
+    let query = page.query()?;
+    let is_older = query.get("older").is_some();
+    let most = if is_older { OLDER } else { CHANGES };
+    let seen = see(&page, &id, (most, query.get("tree").is_some())).await?;
+    let task = &seen.task;
+    let path = page.path_of(&task.id);
+    let state = if task.is_quarantined() {
+        "quarantined"
+    } else {
+        &task.state
+    };
+    let body = html! {
+        div #head data-task=(task.id) {
+            h1 { (shown::state(state)) " " (shown::name(&task.id)) }
+            p.dim { "Kind " a href={ (page.base) "/tasks?kind=" (encoded(&task.kind)) } { (shown::name(&task.kind)) }
+                @if let Some(since) = task.since { ", " (state) " since " (page.moment(since)) " (" (page.ago(since)) ")" }
+            }
+        }
+        (actions::proof(&page, &seen, query.get("sent")))
+        (why(&page, &seen))
+        (actions::offer(&page, task))
+        div.columns {
+            section #facts { h2 { "Facts" } (facts(&page, &seen)) }
+            section #errors { h2 { "Errors" } (errors(&page, task)) }
+        }
+        section #commands { h2 { "Commands" } (commands(&page, &seen)) }
+        section #history {
+            h2 { "Timeline" }
+            (timeline::show(&page, &seen.changes))
+            @if seen.has_older && !is_older {
+                p { a href={ (path) "?older=1#history" } { "Older: the last " (OLDER) " changes" } }
+            }
+            @if seen.has_older && is_older {
+                p.dim { "These are the last " (OLDER) " changes; " code { (cli::on(&format!("get --history={}", OLDER * 10), &task.id)) } " shows more." }
+            }
+        }
+        section #values { h2 { "Values" } (values(&page, task)) }
+        section #log { h2 { "Log" } (log(&page, &seen)) }
+        section #waits {
+            h2 { "Waits" }
+            @if let Some(graph) = &seen.graph { (tree::show(&page, graph, &task.id)) }
+            @if query.get("tree").is_none() {
+                p { a href={ (path) "?tree=1#waits" } { "Show the tasks that wait for this one" } }
+            }
+        }
+    };
+    let line = cli::on("get --history", &task.id);
+    Ok(page.show((Place::Tasks, &task.id), &line, &body))
+}
+
+/// Shows why the task is not run, with the command that resolves it.
+fn why(page: &Page, seen: &Seen) -> Markup {
+    let task = &seen.task;
+    let kind = encoded(&task.kind);
+    let (command, link): (Option<String>, Option<(String, &str)>) = match seen.why.reason.as_deref()
+    {
+        _ if task.is_quarantined() => (Some(cli::on("retry", &task.id)), None),
+        _ if task.state == "paused" => (Some(cli::on("resume", &task.id)), None),
+        Some("no_node" | "data_version" | "labels") => (
+            Some("windlass worker".to_owned()),
+            Some(("/nodes".to_owned(), "Nodes")),
+        ),
+        Some("not_claiming") => (
+            Some("windlass node unfreeze NODE".to_owned()),
+            Some(("/nodes".to_owned(), "Nodes")),
+        ),
+        Some("full" | "fault" | "lost") => (
+            Some("windlass nodes".to_owned()),
+            Some(("/nodes".to_owned(), "Nodes")),
+        ),
+        Some("limit") => (
+            Some("windlass stats".to_owned()),
+            Some((
+                format!("/tasks?kind={kind}&claimed=true"),
+                "The claimed tasks of its kind",
+            )),
+        ),
+        Some("tasks") => (Some(cli::on("graph", &task.id)), None),
+        _ if task.state == "sleeping" && task.node.is_none() => {
+            (Some(cli::on("resume", &task.id)), None)
+        }
+        _ if task.state == "failed" => (Some(cli::on("retry", &task.id)), None),
+        _ => (None, None),
+    };
+    let link = link.filter(|(path, _)| page.sees_everything() || path.starts_with("/tasks"));
+    let is_held = seen.why.reason.is_some() || task.is_quarantined();
+    html! {
+        div #why class={ "why" @if is_held { " held" } } {
+            p { strong { @if is_held { "It waits: " } @else { "Now: " } }
+                @match (&task.quarantined, &seen.why.text) {
+                    (Some(reason), _) => { "its record cannot be read: " bdi { (shown::cut(reason, TEXT)) } }
+                    (None, Some(text)) => bdi { (shown::cut(text, TEXT)) },
+                    (None, None) => { "the reason concerns nodes and tasks outside of the scope of your token" }
+                }
+            }
+            @if let Some(command) = command { p { code.command { (command) } } }
+            @if let Some((path, text)) = link { p { a href={ (page.base) (path) } { (text) } } }
+        }
+    }
+}
+
+fn facts(page: &Page, seen: &Seen) -> Markup {
+    let task = &seen.task;
+    let fact = |name: &str, value: Markup| html! { dt { (name) } dd { (value) } };
+    html! {
+        dl {
+            (fact("Owner", html! {
+                @match &task.node {
+                    Some(node) if page.sees_everything() => a href={ (page.base) "/tasks?node=" (encoded(node)) } { (shown::name(node)) },
+                    Some(_) => "a node",
+                    None => span.dim { "none" },
+                }
+                @if let Some(left) = seen.lease_left_ms { ", lease left " (left / 1000) " s" }
+            }))
+            (fact("Fence", html! { (task.fence) }))
+            (fact("Attempt", html! {
+                (task.attempts + 1)
+                @if let Some(left) = task.attempts_left { ", " (left) " left" }
+                @if task.incarnation > 0 { ", incarnation " (task.incarnation) }
+            }))
+            @if let Some(until) = task.until { (fact("Wakes", html! { (page.moment(until)) " (" (page.ago(until)) ")" })) }
+            @if let Some(by) = task.start_by { (fact("Must start by", page.moment(by))) }
+            @if let Some(by) = task.end_by { (fact("Must end by", page.moment(by))) }
+            @if let Some(version) = task.data_version { (fact("Data version", html! { (version) })) }
+            @if let Some(version) = task.version { (fact("State version", html! { (version) })) }
+            @if task.priority != 0 { (fact("Priority", html! { (task.priority) })) }
+            (fact("Submitted", html! { (page.moment(task.submitted_at)) }))
+            @if task.commands_waiting > 0 { (fact("Commands", html! { (task.commands_waiting) " in its queue" })) }
+            @if let Some(waits) = &task.waits_for { (fact("Waits for", html! { a href="#waits" { (waits.tasks.len()) " tasks" } })) }
+            @if let Some(progress) = &task.progress {
+                (fact("Progress", html! {
+                    @if let Some(part) = progress.fraction { progress value=(part) max="1" {} " " (format!("{:.0} %", part * 100.0)) " " }
+                    bdi { (shown::cut(progress.text.as_deref().unwrap_or_default(), LINE)) }
+                }))
+            }
+            @for (name, text) in &task.labels {
+                (fact("Label", html! {
+                    a.label href={ (page.base) "/tasks?label=" (encoded(&format!("{name}={text}"))) } {
+                        bdi { (shown::cut(name, 60)) "=" (shown::cut(text, 100)) }
+                    }
+                }))
+            }
+            @for limit in &task.limits {
+                (fact("Limit", html! { (shown::name(&limit.key)) ", "
+                    @if let Some(most) = limit.at_once { (most) " at once" }
+                    @if let Some(starts) = limit.starts { (starts) " starts in " (limit.within.as_deref().unwrap_or_default()) }
+                }))
+            }
+        }
+    }
+}
+
+fn errors(page: &Page, task: &Record) -> Markup {
+    html! {
+        @if task.errors.is_empty() { p.none { "None." } }
+        @for entry in task.errors.iter().rev().take(ERRORS) {
+            div.entry {
+                p.dim { (page.moment(entry.timestamp)) " (" (page.ago(entry.timestamp)) ")" @if entry.abandoned { ", the node was lost" } }
+                pre { bdi { (shown::cut(&entry.error, TEXT)) } }
+                @if entry.error.chars().nth(TEXT).is_some() {
+                    p { a href={ (page.base) "/v1/tasks/" (encoded(&task.id)) } { "The whole error, as JSON" } }
+                }
+            }
+        }
+        @if let Some(fingerprint) = &task.fingerprint {
+            p { a href={ (page.base) "/tasks?state=failed&fingerprint=" (encoded(fingerprint)) } { "Failed tasks with the same error" }
+                @if task.errors_total > task.errors.len() as u64 { span.dim { ", " (task.errors_total) " errors in all" } }
+            }
+        }
+    }
+}
+
+fn commands(page: &Page, seen: &Seen) -> Markup {
+    html! {
+        @if seen.commands.is_empty() { p.none { "None was sent." } } @else {
+            table.rows {
+                thead { tr { th { "Command" } th { "Sent" } th.w { "By" } th { "Outcome" } } }
+                tbody { @for sent in seen.commands.iter().rev().take(COMMANDS) {
+                    tr data-key=(sent.order) {
+                        td { (sent.command.message) @if let Some(name) = &sent.command.name { " " (shown::name(name)) } }
+                        td { (page.moment(sent.sent_at)) }
+                        td.w { @if let Some(by) = &sent.by { bdi { (by) } } }
+                        td { (actions::outcome(seen, sent)) }
+                    }
+                } }
+            }
+            @if seen.commands.len() > COMMANDS { p.dim { "The last " (COMMANDS) " of " (seen.commands.len()) "." } }
+        }
+    }
+}
+
+fn values(page: &Page, task: &Record) -> Markup {
+    let whole = format!("{}/v1/tasks/{}", page.base, encoded(&task.id));
+    let all = [
+        ("Props", &task.props),
+        ("Data of the last checkpoint", &task.data),
+        ("Result", &task.result),
+    ];
+    html! {
+        @for (name, json) in all {
+            @if let Some(json) = json { h3 { (name) } (value::show(json, &whole)) }
+        }
+        p { a href=(whole) { "The task as JSON" } }
+    }
+}
+
+fn log(page: &Page, seen: &Seen) -> Markup {
+    let lines = &seen.log.lines;
+    let from = lines.len().saturating_sub(LINES);
+    html! {
+        @if lines.is_empty() {
+            p.none { "Its handler has logged nothing." }
+            @if seen.task.kind == "exec" { p.dim { "The output of its command is on the machine of its worker: " code { (cli::on("logs", &seen.task.id)) } } }
+        } @else {
+            @if from > 0 || seen.log.gone > 0 {
+                p.dim { "The last " (lines.len() - from) " lines; " code { (cli::on("logs", &seen.task.id)) } " prints all that are kept." }
+            }
+            div.log { @for line in &lines[from..] {
+                p { span.dim { (page.moment(line.at)) " #" (line.attempt) " " } bdi { (shown::cut(&line.text, LINE)) } }
+            } }
+        }
+    }
+}

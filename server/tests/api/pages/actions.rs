@@ -1,0 +1,257 @@
+//! What the forms of the pages do, and the proof that they show.
+
+use std::time::Duration;
+
+use serde_json::json;
+use windlass::{Command, Message, NewTask, Runner, TaskContext};
+use windlass_server::axum::http::{StatusCode, header};
+
+use super::checked;
+use crate::kit::{Kit, request};
+
+/// Runs until it is told to stop, and echoes signals.
+async fn patient(task: TaskContext) -> Message {
+    let commands = task.commands();
+    loop {
+        tokio::select! {
+            biased;
+            Some(command) = commands.next() => if let Command::Signal(signal) = command {
+                let payload = signal.payload::<windlass::Json>().unwrap();
+                task.answer(&signal, &payload).await.unwrap();
+            },
+            stop = task.stop_requested() => return stop.message(),
+        }
+    }
+}
+
+async fn running(kit: &Kit) -> Runner {
+    Runner::builder(&kit.store)
+        .node("n1")
+        .handler("mail", patient)
+        .handler("bad", async |_: TaskContext| {
+            Message::fail("no route to host 10.0.0.7".to_owned())
+        })
+        .start()
+        .await
+        .unwrap()
+}
+
+/// Waits until a page says something.
+async fn until(kit: &Kit, path: &str, text: &str) -> String {
+    let end = tokio::time::Instant::now() + crate::kit::BOUND;
+    loop {
+        let page = kit.page(path).await;
+        if page.contains(text) {
+            return page;
+        }
+        assert!(tokio::time::Instant::now() < end, "no '{text}' in {page}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_pause_leads_to_its_proof_and_a_resume_to_a_run() {
+    let kit = Kit::new().await;
+    kit.submit("a", "mail").await;
+    let runner = running(&kit).await;
+    until(&kit, "/tasks/a", ">n1</bdi>").await;
+    let next = kit.form("/tasks/a/commands/pause", "").await;
+    assert!(next.starts_with("/tasks/a?sent="), "{next}");
+    let page = until(&kit, &next, ">stopped</span> after ").await;
+    let proof = page
+        .split("id=\"proof\"")
+        .nth(1)
+        .unwrap()
+        .split("</p>")
+        .next()
+        .unwrap();
+    let ms = proof
+        .split("after ")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
+    assert!(
+        ms.parse::<u64>().is_ok() && proof.contains(" ms, fence "),
+        "{proof}"
+    );
+    assert!(
+        page.contains("windlass resume a") && page.contains("Resume</button>"),
+        "{page}"
+    );
+    assert!(page.contains("token admin"), "who has sent it");
+    let next = kit.form("/tasks/a/commands/run", "").await;
+    until(&kit, &next, "paused → runnable").await;
+    runner.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_command_that_waits_says_so() {
+    let kit = Kit::new().await;
+    kit.submit("a", "mail").await;
+    let next = kit.form("/tasks/a/commands/kill", "").await;
+    let page = kit.page(&next).await;
+    assert!(
+        page.contains("waits for a node that claims the task"),
+        "{page}"
+    );
+    assert!(
+        page.contains("no live node handles its kind") && page.contains("windlass worker"),
+        "{page}"
+    );
+}
+
+#[tokio::test]
+async fn a_signal_shows_its_reply() {
+    let kit = Kit::new().await;
+    kit.submit("a", "mail").await;
+    let runner = running(&kit).await;
+    for (typed, reply) in [
+        ("%7B%22n%22%3A1.00%7D", "{&quot;n&quot;:1.00}"),
+        ("yes+please", "&quot;yes please&quot;"),
+    ] {
+        let next = kit
+            .form("/tasks/a/signal", &format!("name=approve&payload={typed}"))
+            .await;
+        until(&kit, &next, reply).await;
+    }
+    let nameless = request(&kit.admin, "POST /tasks/a/signal", "payload=1");
+    assert_ne!(kit.send(nameless).await.status, StatusCode::SEE_OTHER);
+    runner.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_failed_task_is_grouped_and_retried_with_other_values() {
+    let kit = Kit::new().await;
+    for n in 0..3 {
+        let task = NewTask::new("bad")
+            .id(format!("b{n}"))
+            .props(&json!({"n": n}));
+        kit.client.submit(task).await.unwrap();
+    }
+    let runner = running(&kit).await;
+    for n in 0..3 {
+        until(
+            &kit,
+            &format!("/tasks/b{n}"),
+            "> Retry</button>".trim_start_matches("> "),
+        )
+        .await;
+    }
+    let page = kit.page("/failures").await;
+    assert!(page.contains("Groups of all 3 failed tasks."), "{page}");
+    assert!(
+        page.contains("no route to host 10.0.0.7") && page.contains(">3</a>"),
+        "{page}"
+    );
+    let link = page
+        .split('"')
+        .find(|part| part.starts_with("/tasks?state=failed&amp;fingerprint="))
+        .unwrap();
+    let of_group = kit.page(&link.replace("&amp;", "&")).await;
+    assert!(
+        (0..3).all(|n| of_group.contains(&format!("/tasks/b{n}\""))),
+        "{of_group}"
+    );
+    runner.shutdown().await;
+    let next = kit
+        .form("/tasks/b1/retry", "props=%7B%22n%22%3A2.50%7D&data=")
+        .await;
+    assert_eq!(next, "/tasks/b1?sent=retry");
+    let page = kit.page(&next).await;
+    assert!(
+        page.contains("started again") && page.contains("incarnation 1") && page.contains("2.50"),
+        "{page}"
+    );
+    let mut wrong = request(&kit.admin, "POST /tasks/b2/retry", "props=%7B");
+    let kind = "application/x-www-form-urlencoded".parse().unwrap();
+    wrong.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let refused = kit.send(wrong).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(checked(&refused).contains("is not JSON"));
+}
+
+#[tokio::test]
+async fn a_node_is_frozen_and_unfrozen_and_answers() {
+    let kit = Kit::new().await;
+    assert!(kit.page("/nodes").await.contains("No node is live"));
+    let runner = running(&kit).await;
+    until(&kit, "/nodes", "Freeze").await;
+    let next = kit.form("/nodes/n1/freeze", "").await;
+    let page = until(&kit, &next, "answered").await;
+    assert!(
+        page.contains("frozen") && page.contains("Unfreeze"),
+        "{page}"
+    );
+    kit.submit("a", "mail").await;
+    let page = kit.page("/tasks/a").await;
+    assert!(
+        page.contains("frozen or draining") && page.contains("windlass node unfreeze"),
+        "{page}"
+    );
+    kit.form("/nodes/n1/unfreeze", "").await;
+    until(&kit, "/nodes", "claims tasks").await;
+    runner.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_schedule_is_triggered_skipped_paused_and_backfilled_after_a_dry_run() {
+    let kit = Kit::new().await;
+    let body = r#"{"id":"nightly","spec":{"run":{"kind":"mail"},"cron":["30 2 * * *"],"zone":"Europe/Berlin","since":"2020-01-01T00:00:00Z"}}"#;
+    let made = kit.call("POST /v1/schedules", body).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
+    let page = kit.page("/schedules").await;
+    assert!(
+        page.contains("every day at 02:30 (Europe/Berlin)"),
+        "{page}"
+    );
+    let page = kit.page("/schedules/nightly").await;
+    assert_eq!(page.matches("[Europe/Berlin]").count(), 5, "{page}");
+    assert!(page.contains("no live node runs schedules"), "{page}");
+    let next = kit.form("/schedules/nightly/trigger", "").await;
+    let page = kit.page(&next).await;
+    assert!(
+        page.contains("1 run</bdi>") && page.contains("/tasks/nightly%40"),
+        "{page}"
+    );
+    let page = kit.page("/schedules/nightly?from=49h+ago&to=now").await;
+    assert!(
+        page.contains("<h2>Backfill: ") && page.contains("Submit "),
+        "{page}"
+    );
+    let before = kit
+        .client
+        .list(
+            &windlass::store::Filter::default(),
+            windlass::store::Page::new(100),
+        )
+        .await
+        .unwrap()
+        .len();
+    let next = kit
+        .form("/schedules/nightly/backfill", "from=49h+ago&to=now")
+        .await;
+    let page = kit.page(&next).await;
+    assert!(page.contains("runs</bdi>"), "{page}");
+    let after = kit
+        .client
+        .list(
+            &windlass::store::Filter::default(),
+            windlass::store::Page::new(100),
+        )
+        .await
+        .unwrap()
+        .len();
+    assert_eq!(
+        after,
+        before + 2,
+        "the dry run submitted none, the form two"
+    );
+    for (action, says) in [("skip", "skip"), ("pause", "pause")] {
+        let next = kit
+            .form(&format!("/schedules/nightly/{action}"), "note=disk")
+            .await;
+        assert!(kit.page(&next).await.contains(says));
+    }
+}

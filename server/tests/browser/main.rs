@@ -1,0 +1,16 @@
+//! The dashboard in a real Chromium: each page, each action, keyboard, phone, dark, without scripts, a cut connection, two tabs.
+//!
+//! `cargo xtask browser` gets Chromium and axe-core, and runs these tests one after another.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod actions;
+mod desk;
+mod live;
+mod pages;
+mod pictures;
+mod webdriver;

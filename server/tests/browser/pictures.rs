@@ -1,0 +1,87 @@
+//! The pictures of the dashboard in `docs/pictures`: `cargo xtask pictures --dashboard`.
+
+use windlass_server::Role;
+
+use crate::{desk::Desk, webdriver::Browser};
+
+/// The pictures: page, theme, and size.
+const PICTURES: [(&str, &str, &str, (u32, u32)); 6] = [
+    ("dashboard-task", "/tasks/sync-0", "light", (1100, 760)),
+    ("dashboard-task-dark", "/tasks/sync-0", "dark", (1100, 760)),
+    ("dashboard-overview", "/", "light", (1100, 560)),
+    ("dashboard-tasks-dark", "/tasks", "dark", (1100, 620)),
+    ("dashboard-failures", "/failures", "light", (1100, 420)),
+    ("dashboard-phone", "/tasks/sync-0", "light", (390, 780)),
+];
+
+/// Returns the bytes of base64.
+fn decoded(text: &str) -> Vec<u8> {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0u32, 0);
+    for byte in text.bytes().filter(|byte| *byte != b'=') {
+        let digit = DIGITS.iter().position(|digit| *digit == byte).unwrap();
+        bits = bits << 6 | u32::try_from(digit).unwrap();
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push(u8::try_from(bits >> count & 0xff).unwrap());
+        }
+    }
+    bytes
+}
+
+async fn take(browser: &Browser, folder: &str, name: &str) {
+    let bytes = decoded(&browser.picture().await);
+    std::fs::write(format!("{folder}/{name}.png"), bytes).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "writes pictures: cargo xtask pictures --dashboard"]
+async fn pictures() {
+    let folder = std::env::var("WINDLASS_PICTURES")
+        .expect("WINDLASS_PICTURES names the folder of the pictures");
+    let mut desk = Desk::open(Role::Admin).await;
+    desk.fill().await;
+    desk.go("/tasks/sync-0").await;
+    desk.browser.until_text("fetched page").await;
+    desk.browser
+        .click("form[action$='/commands/pause'] button")
+        .await;
+    desk.browser.until_text("stopped after ").await;
+    let proof = desk
+        .browser
+        .value("location.pathname + location.search")
+        .await;
+    let proof = proof.as_str().unwrap().to_owned();
+    for (name, path, theme, (width, height)) in PICTURES {
+        desk.browser.resize(width, height).await;
+        desk.browser.theme(theme).await;
+        desk.go(if path == "/tasks/sync-0" {
+            &proof
+        } else {
+            path
+        })
+        .await;
+        desk.browser
+            .until(
+                "the script",
+                "document.documentElement.dataset.live === 'on'",
+            )
+            .await;
+        // The fade of the proof has ended.
+        tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+        take(&desk.browser, &folder, name).await;
+    }
+    // More, to be looked at, where a folder for them is named.
+    if let Ok(folder) = std::env::var("WINDLASS_PICTURES_OF_ALL") {
+        for (name, path) in crate::pages::PAGES {
+            for (theme, width) in [("light", 1100), ("dark", 390)] {
+                desk.browser.resize(width, 900).await;
+                desk.browser.theme(theme).await;
+                desk.go(path).await;
+                take(&desk.browser, &folder, &format!("{name}-{theme}-{width}")).await;
+            }
+        }
+    }
+    desk.close().await;
+}
