@@ -95,7 +95,7 @@ fn groups(tasks: &[Record]) -> Vec<(Option<&str>, Group<'_>)> {
 fn table(page: &Page, groups: &[(Option<&str>, Group<'_>)]) -> Markup {
     html! {
         table.rows {
-            thead { tr { th { "Tasks" } th { "Error" } th.w { "Kinds" } th.w { "First" } th { "Last" } } }
+            thead { tr { th.number { "Tasks" } th { "Error" } th.w { "Kinds" } th.w { "First" } th { "Last" } } }
             tbody { @for (print, group) in groups.iter().take(GROUPS) { (row(page, *print, group)) } }
         }
     }

@@ -132,7 +132,7 @@ fn row(page: &Page, node: &Node) -> Markup {
                 @for fault in node.faults.iter().take(4) { p.error { "cannot run " (shown::name(&fault.kind)) ": " bdi { (shown::cut(&fault.reason, 200)) } } }
             }
             td { (state) }
-            td.number { a href={ (page.base) "/tasks?node=" (encoded(&node.name)) } { (node.running) } " of " (node.slots) p.dim { (node.claims) " claims" } }
+            td.number { a href={ (page.base) "/tasks?node=" (encoded(&node.name)) } { (node.running) } " of " (node.slots) p.dim { (claims(node.claims)) } }
             td.w { @match &node.kinds {
                 None => "every kind",
                 Some(kinds) => {
@@ -144,20 +144,27 @@ fn row(page: &Page, node: &Node) -> Markup {
             td.w { bdi { (shown::cut(&node.version, 40)) } }
             td.w { (page.ago(node.joined_at)) }
             @if page.is_admin() {
-                td.buttons {
+                td { div.buttons {
                     @if node.frozen || node.draining { (button("unfreeze", "Unfreeze")) } @else { (button("freeze", "Freeze")) }
                     @if !node.draining {
                         details data-key={ "drain-" (node.name) } {
                             summary.danger { "Drain…" }
                             form.box method="post" action={ (path) "/drain" } {
-                                p { "Releases " (node.claims) " claims of this node; it claims no task until it is unfrozen." }
+                                p { "Releases " (claims(node.claims)) " of this node; it claims no task until it is unfrozen." }
                                 button.danger { "Drain it" }
                             }
                         }
                     }
-                }
+                } }
             }
         }
+    }
+}
+
+fn claims(number: u64) -> String {
+    match number {
+        1 => "1 claim".to_owned(),
+        more => format!("{more} claims"),
     }
 }
 

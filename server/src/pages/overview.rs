@@ -75,7 +75,7 @@ pub(super) async fn show(State(app): State<Arc<App>>, page: Page) -> Answer {
     let body = html! {
         h1 { "Overview" }
         @if is_empty { (first_contact()) } @else {
-            @if let Some(why) = &why { section #waiting { h2 { "What waits, and why" } (waiting(&page, &why.waiting)) } }
+            @if let Some(why) = &why { section #waiting data-settle="" { h2 { "What waits, and why" } (waiting(&page, &why.waiting)) } }
             // Rates and lateness of starts will stand here.
             section #counts { h2 { "Tasks" } (table(&page, &counts.counts, stats.as_deref())) }
         }
@@ -99,17 +99,26 @@ fn waiting(page: &Page, all: &[Waiting]) -> Markup {
     html! {
         @if all.is_empty() { p.none { "Nothing is held back." } } @else {
             table.rows {
-                thead { tr { th { "Tasks" } th { "Kind" } th { "Reason" } } }
+                thead { tr { th.number { "Tasks" } th { "Kind" } th { "Reason" } } }
                 tbody { @for one in all.iter().take(REASONS) {
                     tr data-key={ (one.kind) " " (one.reason) } {
                         td.number { @if one.at_least { "≥ " } (page.count(one.tasks, &filter(one))) }
-                        td { (shown::name(&one.kind)) }
-                        td { bdi { (shown::cut(&one.text, 300)) } }
+                        td.k { (shown::name(&one.kind)) }
+                        td { bdi { (shown::cut(words(one), 300)) } }
                     }
                 } }
             }
             @if all.len() > REASONS { p.dim { (all.len() - REASONS) " more reasons: " code { "windlass stats" } } }
         }
+    }
+}
+
+/// Returns the reason in words. Those of the API name requests where pages have buttons.
+fn words(one: &Waiting) -> &str {
+    match one.reason.as_str() {
+        "paused" => "paused: the page of a task resumes it",
+        "quarantined" => "its record cannot be read: the page of a task retries it",
+        _ => &one.text,
     }
 }
 

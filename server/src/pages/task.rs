@@ -186,6 +186,7 @@ fn why(page: &Page, seen: &Seen) -> Markup {
             p { strong { @if is_held { "It waits: " } @else { "Now: " } }
                 @match (&task.quarantined, &seen.why.text) {
                     (Some(reason), _) => { "its record cannot be read: " bdi { (shown::cut(reason, TEXT)) } }
+                    (None, Some(_)) if task.state == "failed" => { "it has failed: " bdi { (shown::cut(failure(task), 400)) } },
                     (None, Some(text)) => bdi { (shown::cut(text, TEXT)) },
                     (None, None) => { "the reason concerns nodes and tasks outside of the scope of your token" }
                 }
@@ -194,6 +195,15 @@ fn why(page: &Page, seen: &Seen) -> Markup {
             @if let Some((path, text)) = link { p { a href={ (page.base) (path) } { (text) } } }
         }
     }
+}
+
+/// Returns the first line of the error that has failed the task.
+fn failure(task: &Record) -> &str {
+    let line = task
+        .errors
+        .last()
+        .and_then(|entry| entry.error.lines().next());
+    line.unwrap_or("no error is kept")
 }
 
 fn facts(page: &Page, seen: &Seen) -> Markup {
@@ -211,7 +221,7 @@ fn facts(page: &Page, seen: &Seen) -> Markup {
             }))
             (fact("Fence", html! { (task.fence) }))
             (fact("Attempt", html! {
-                (task.attempts + 1)
+                @if task.has_ended() { (task.attempts) " failed" } @else { (task.attempts + 1) }
                 @if let Some(left) = task.attempts_left { ", " (left) " left" }
                 @if task.incarnation > 0 { ", incarnation " (task.incarnation) }
             }))

@@ -122,7 +122,7 @@ pub(super) fn table(page: &Page, tasks: &[Record]) -> Markup {
         @if tasks.is_empty() { p.none { "No task matches." } } @else {
             table.rows #tasks {
                 thead { tr {
-                    th { "State" } th { "Id" } th { "Kind" } th.w { "Owner" } th.w { "Attempt" } th { "Since" } th.w { "Next" } th.w { "Labels" }
+                    th { "State" } th { "Id" } th { "Kind" } th.w { "Owner" } th.w.number { "Failed runs" } th { "Since" } th.w { "Next" } th.w { "Labels" }
                 } }
                 tbody { @for task in tasks { (row(page, task)) } }
             }
@@ -140,9 +140,9 @@ fn row(page: &Page, task: &Record) -> Markup {
         tr data-key=(task.id) {
             td { (shown::state(state)) }
             td { (page.task(&task.id)) @if let Some(error) = last_error(task) { p.error { bdi { (error) } } } }
-            td { (shown::name(&task.kind)) }
+            td.k { (shown::name(&task.kind)) }
             td.w { @if let Some(node) = &task.node { @if page.sees_everything() { (shown::name(node)) } @else { "a node" } } }
-            td.w.number { (task.attempts) }
+            td.w.number { @if task.attempts > 0 { (task.attempts) } }
             td { @if let Some(since) = task.since { (page.ago(since)) } }
             td.w { @if let (Some(due), false) = (next(task), task.has_ended()) { (page.ago(due)) } }
             td.w { (labels(task)) }

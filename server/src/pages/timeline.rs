@@ -120,7 +120,7 @@ fn line(page: &Page, change: &Change) -> Markup {
                 },
                 "moved" => {
                     (shown::state(change.from.as_deref().unwrap_or_default())) " → " (shown::state(change.to.as_deref().unwrap_or_default()))
-                    span.dim { " by " (change.message.as_deref().unwrap_or_default()) @if let Some(order) = change.command { " of command " (order) } }
+                    span.dim { " by " (change.message.as_deref().unwrap_or_default()) @if let Some(order) = change.command { ", command " (order) } }
                 },
                 "checkpointed" => "checkpoint",
                 "dropped" => "claim released",

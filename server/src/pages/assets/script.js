@@ -10,6 +10,7 @@
 
   const APART = 500; // The least time between two reads of the page, in ms.
   const IDLE = 15000; // After which time it is read although nothing has changed: leases and ages go on.
+  const SETTLE = 1200; // How long the server may show older numbers.
   const shared = 'BroadcastChannel' in self ? new BroadcastChannel('windlass ' + base) : null;
   let isPaused = stored('windlass-paused') === '1';
   let isRead = true; // Whether what has changed is on the page.
@@ -47,6 +48,8 @@
   async function read() {
     if (isReading || isPaused || document.hidden) return;
     isReading = true;
+    // The server reads some numbers once a second: what has changed may come with the next read.
+    if (!isRead && main.querySelector('[data-settle]')) setTimeout(read, SETTLE);
     isRead = true;
     const begun = performance.now();
     try {
@@ -136,8 +139,8 @@
   let reporting = 0;
   function report(id) {
     if (ids === null) ids = [];
-    if (id === undefined || ids.length > 200) ids = undefined;
-    else if (ids) ids.push(id);
+    if (id === undefined || ids?.length > 200) ids = undefined;
+    else ids?.push(id);
     if (reporting) return;
     reporting = setTimeout(() => {
       reporting = 0;
