@@ -10,9 +10,8 @@ use super::{
     form::{Fields, encoded},
     frame::Page,
     record::{Record, Sent},
-    shown,
-    task::Seen,
-    value,
+    seen::Seen,
+    text, value,
 };
 use crate::problem::Problem;
 
@@ -36,7 +35,7 @@ pub(super) async fn command(page: Page, Path((id, command)): Path<(String, Strin
     if !COMMANDS.contains(&command.as_str()) {
         let what = format!(
             "'{}' is not a command of this page",
-            shown::cut(&command, 80)
+            text::cut(&command, 80)
         );
         return Err(Problem::invalid("command", what).into());
     }
@@ -112,7 +111,7 @@ pub(super) fn offer(page: &Page, task: &Record) -> Markup {
                     details data-key="kill" {
                         summary.danger { "Kill…" }
                         form.box method="post" action={ (path) "/commands/kill" } {
-                            p { "Kills 1 task: " (shown::name(&task.id)) ". Its handler is stopped, and only a retry starts it again." }
+                            p { "Kills 1 task: " (text::name(&task.id)) ". Its handler is stopped, and only a retry starts it again." }
                             button.danger { "Kill it" }
                         }
                     }
@@ -203,14 +202,14 @@ pub(super) fn outcome(seen: &Seen, sent: &Sent) -> Markup {
         }
         @if let (Some(from), Some(to)) = (&outcome.from, &outcome.to) { ", " (from) " → " (to) }
         @if let Some(by) = &outcome.by { " by the handler's " (by) }
-        @if let Some(reason) = &outcome.reason { ": " bdi { (shown::cut(reason, 300)) } }
-        @if let Some(reply) = &outcome.reply { ": " code { bdi { (shown::cut(reply.get(), 300)) } } }
+        @if let Some(reason) = &outcome.reason { ": " bdi { (text::cut(reason, 300)) } }
+        @if let Some(reply) = &outcome.reply { ": " code { bdi { (text::cut(reply.get(), 300)) } } }
     }
 }
 
 fn after(ms: i64) -> String {
     match ms {
         ms if ms < 10_000 => format!("{} ms", ms.max(0)),
-        ms => shown::length(ms / 1000),
+        ms => text::length(ms / 1000),
     }
 }

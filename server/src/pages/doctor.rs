@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::{
     Answer,
     frame::{Page, Place},
-    shown,
+    text,
 };
 
 #[derive(Deserialize)]
@@ -46,8 +46,8 @@ pub(super) async fn show(page: Page) -> Answer {
                 tr data-key=(finding.check) {
                     td { (finding.check) }
                     td { (verdict(&finding.verdict)) }
-                    td { bdi { (shown::cut(&finding.found, 400)) }
-                        @if !finding.advice.is_empty() { p { bdi { (shown::cut(&finding.advice, 400)) } } }
+                    td { bdi { (text::cut(&finding.found, 400)) }
+                        @if !finding.advice.is_empty() { p { bdi { (text::cut(&finding.advice, 400)) } } }
                     }
                 }
             } }

@@ -10,7 +10,7 @@ use super::{
     form::Fields,
     frame::{Page, Place},
     record::{Record, Records},
-    shown,
+    text,
 };
 
 /// How many failed tasks are grouped: the store keeps no counts by fingerprint.
@@ -119,13 +119,13 @@ fn row(page: &Page, print: Option<&str>, group: &Group<'_>) -> Markup {
         tr data-key=(by.1) {
             td.number { (page.count(group.tasks.len() as u64, &[("state", "failed"), by])) }
             td {
-                pre.sample { bdi { (shown::cut(text, 300)) } }
+                pre.sample { bdi { (text::cut(text, 300)) } }
                 p.dim {
                     @if let Some(task) = sample { "Sample " (page.task(&task.id)) }
                     @if page.may_operate() { " · retry all: " code { bdi { (cli::list("retry", &pairs)) } } }
                 }
             }
-            td.w { @for kind in group.kinds.iter().take(4) { (shown::name(kind)) " " } @if group.kinds.len() > 4 { "+" (group.kinds.len() - 4) } }
+            td.w { @for kind in group.kinds.iter().take(4) { (text::name(kind)) " " } @if group.kinds.len() > 4 { "+" (group.kinds.len() - 4) } }
             td.w { (page.ago(group.first)) }
             td { (page.ago(group.last)) }
         }

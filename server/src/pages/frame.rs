@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::{FromRequestParts, OriginalUri},
-    http::{HeaderValue, StatusCode, Uri, header, request::Parts},
+    http::{StatusCode, Uri, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use jiff::{Timestamp, tz::TimeZone};
@@ -14,7 +14,7 @@ use super::{
     api::{Api, Failure, Routes},
     assets,
     form::Fields,
-    zone,
+    path, text, zone,
 };
 use crate::{
     access::Reader,
@@ -111,26 +111,6 @@ impl FromRequestParts<Arc<App>> for Page {
     }
 }
 
-/// Returns the path of a page. The first page of a base path has no `/` at its end.
-pub(super) fn at(base: &str, path: &str) -> String {
-    match (base, path) {
-        ("", path) => path.to_owned(),
-        (base, "/") => base.to_owned(),
-        (base, path) => format!("{base}{path}"),
-    }
-}
-
-/// Sends a browser to a page, by its path below the base. A path that is not ours is that of the first page.
-pub(super) fn to(base: &str, path: &str) -> Response {
-    let is_ours = path.starts_with('/') && !path.starts_with("//") && !path.contains('\\');
-    let path = if is_ours { path } else { "/" };
-    let mut response = StatusCode::SEE_OTHER.into_response();
-    if let Ok(place) = HeaderValue::from_str(&at(base, path)) {
-        response.headers_mut().insert(header::LOCATION, place);
-    }
-    response
-}
-
 impl Page {
     pub(super) fn caller(&self) -> &Caller {
         self.by.caller()
@@ -157,7 +137,7 @@ impl Page {
 
     /// Sends the browser to a page.
     pub(super) fn to(&self, path: &str) -> Response {
-        to(&self.base, path)
+        path::to(&self.base, path)
     }
 
     /// Returns the page with a body. `cli` has the command line that gives the same.
@@ -178,7 +158,7 @@ impl Page {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
-                    title { (super::shown::cut(title, 80)) " · windlass" }
+                    title { (text::cut(title, 80)) " · windlass" }
                     link rel="stylesheet" href={ (base) "/assets/" (assets::style().name) };
                     link rel="icon" href={ (base) "/assets/" (assets::icon().name) };
                     script src={ (base) "/assets/" (assets::script().name) } defer {}
@@ -187,10 +167,10 @@ impl Page {
                     a.skip href="#main" { "Skip to the content" }
                     header {
                         nav aria-label="Pages" {
-                            a.logo href=(at(base, "/")) { "windlass" }
+                            a.logo href=(path::at(base, "/")) { "windlass" }
                             @for (of, path, name, admin, whole) in PLACES {
                                 @if shows(admin, whole) {
-                                    a href=(at(base, path)) aria-current=[(of == place).then_some("page")] { (name) }
+                                    a href=(path::at(base, path)) aria-current=[(of == place).then_some("page")] { (name) }
                                 }
                             }
                         }
@@ -220,7 +200,7 @@ impl Page {
             footer {
                 p.cli { span.dim { "The same on the command line " } code #cli { bdi { (cli) } } }
                 div.status {
-                    span #age data-at=(self.now) { "Data of " (super::shown::clock(self.now, &self.zone)) }
+                    span #age data-at=(self.now) { "Data of " (text::clock(self.now, &self.zone)) }
                     button #pause type="button" hidden aria-pressed="false" { "Pause updates" }
                     form method="post" action={ (base) "/zone" } {
                         input type="hidden" name="back" value=(back);

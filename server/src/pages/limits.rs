@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::{
     Answer,
     frame::{Page, Place},
-    record, shown,
+    record, text,
 };
 
 /// The most limits of the page.
@@ -38,7 +38,7 @@ pub(super) async fn show(page: Page) -> Answer {
                 thead { tr { th { "Key" } th.number { "Taken" } th.number { "Waiting" } th.w { "Next slot" } } }
                 tbody { @for one in used.limits.iter().take(MOST) {
                     tr data-key=(one.key) {
-                        td { (shown::name(&one.key)) }
+                        td { (text::name(&one.key)) }
                         td.number {
                             (one.taken)
                             @if let Some(limit) = &one.limit {
@@ -46,7 +46,7 @@ pub(super) async fn show(page: Page) -> Answer {
                                 @if let Some(most) = limit.starts { " of " (most) " starts in " (limit.within.as_deref().unwrap_or_default()) }
                             }
                         }
-                        td.number { (shown::grouped(one.waiting)) }
+                        td.number { (text::grouped(one.waiting)) }
                         td.w { @if let Some(next) = one.next { (page.ago(next)) } }
                     }
                 } }

@@ -14,15 +14,18 @@ mod frame;
 mod limits;
 mod nodes;
 mod overview;
+mod path;
 mod record;
 mod refused;
 mod schedule;
 mod schedule_actions;
 mod schedules;
 mod search;
+mod seen;
 mod shown;
 mod task;
 mod tasks;
+mod text;
 mod timeline;
 mod tokens;
 mod tree;
@@ -50,7 +53,7 @@ type Answer = Result<Response, Failure>;
 /// Returns the route that sends a browser to the first page of a base path.
 pub(crate) fn to_first(base: &str) -> MethodRouter {
     let base = base.to_owned();
-    get(async move || frame::to(&base, "/"))
+    get(async move || path::to(&base, "/"))
 }
 
 /// Returns the pages. `api` has the routes of the API, without the guard in front of them.

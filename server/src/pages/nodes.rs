@@ -12,7 +12,7 @@ use super::{
     Answer,
     form::encoded,
     frame::{Page, Place},
-    shown,
+    text,
 };
 use crate::problem::Problem;
 
@@ -86,9 +86,9 @@ pub(super) async fn show(page: Page) -> Answer {
         h1 { "Nodes and workers" }
         @if let Some(reply) = &reply {
             p.proof #proof role="status" {
-                strong { (shown::cut(query.get("command").unwrap_or("command"), 40)) ": " }
+                strong { (text::cut(query.get("command").unwrap_or("command"), 40)) ": " }
                 @match &reply.answer {
-                    Some(answer) => { "answered " bdi { (shown::cut(answer, 300)) } },
+                    Some(answer) => { "answered " bdi { (text::cut(answer, 300)) } },
                     None => span.waiting { "the node has not answered yet" },
                 }
             }
@@ -121,27 +121,27 @@ fn row(page: &Page, node: &Node) -> Markup {
     };
     html! {
         tr data-key=(node.name) {
-            td { (shown::name(&node.name))
+            td { (text::name(&node.name))
                 p.dim { "pid " (node.pid)
                     @if let Some(worker) = &node.worker {
-                        ", worker " bdi { (shown::cut(&worker.sdk, 60)) }
-                        @if !worker.host.is_empty() { " on " bdi { (shown::cut(&worker.host, 60)) } }
+                        ", worker " bdi { (text::cut(&worker.sdk, 60)) }
+                        @if !worker.host.is_empty() { " on " bdi { (text::cut(&worker.host, 60)) } }
                     }
-                    @for (name, value) in node.labels.iter().take(4) { " " span.label { bdi { (shown::cut(name, 32)) "=" (shown::cut(value, 32)) } } }
+                    @for (name, value) in node.labels.iter().take(4) { " " span.label { bdi { (text::cut(name, 32)) "=" (text::cut(value, 32)) } } }
                 }
-                @for fault in node.faults.iter().take(4) { p.error { "cannot run " (shown::name(&fault.kind)) ": " bdi { (shown::cut(&fault.reason, 200)) } } }
+                @for fault in node.faults.iter().take(4) { p.error { "cannot run " (text::name(&fault.kind)) ": " bdi { (text::cut(&fault.reason, 200)) } } }
             }
             td { (state) }
             td.number { a href={ (page.base) "/tasks?node=" (encoded(&node.name)) } { (node.running) } " of " (node.slots) p.dim { (claims(node.claims)) } }
             td.w { @match &node.kinds {
                 None => "every kind",
                 Some(kinds) => {
-                    @for kind in kinds.iter().take(KINDS) { (shown::name(kind)) " " }
+                    @for kind in kinds.iter().take(KINDS) { (text::name(kind)) " " }
                     @if kinds.len() > KINDS { span.dim { "+" (kinds.len() - KINDS) } }
                 },
             } }
             td { (node.lease_left_ms / 1000) " s" }
-            td.w { bdi { (shown::cut(&node.version, 40)) } }
+            td.w { bdi { (text::cut(&node.version, 40)) } }
             td.w { (page.ago(node.joined_at)) }
             @if page.is_admin() {
                 td { div.buttons {
@@ -173,7 +173,7 @@ pub(super) async fn send(page: Page, Path((node, command)): Path<(String, String
     if !["freeze", "unfreeze", "drain"].contains(&command.as_str()) {
         let what = format!(
             "'{}' is not a command of this page",
-            shown::cut(&command, 80)
+            text::cut(&command, 80)
         );
         return Err(Problem::invalid("command", what).into());
     }

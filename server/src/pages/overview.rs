@@ -11,7 +11,7 @@ use super::{
     Answer,
     form::encoded,
     frame::{Page, Place},
-    shown,
+    text,
 };
 use crate::app::App;
 
@@ -103,8 +103,8 @@ fn waiting(page: &Page, all: &[Waiting]) -> Markup {
                 tbody { @for one in all.iter().take(REASONS) {
                     tr data-key={ (one.kind) " " (one.reason) } {
                         td.number { @if one.at_least { "≥ " } (page.count(one.tasks, &filter(one))) }
-                        td.k { (shown::name(&one.kind)) }
-                        td { bdi { (shown::cut(words(one), 300)) } }
+                        td.k { (text::name(&one.kind)) }
+                        td { bdi { (text::cut(words(one), 300)) } }
                     }
                 } }
             }
@@ -154,12 +154,12 @@ fn table(page: &Page, counts: &[Count], stats: Option<&Stats>) -> Markup {
             table.rows.numbers {
                 thead { tr {
                     th { "Kind" }
-                    @for state in &shown_states { th.number { (shown::state(state)) } }
+                    @for state in &shown_states { th.number { (text::state(state)) } }
                     @if stats.is_some() { th.number { "Oldest due" } }
                 } }
                 tbody { @for (kind, of) in kinds.iter().take(KINDS) {
                     tr data-key=(kind) {
-                        td { a href={ (page.base) "/tasks?kind=" (encoded(kind)) } { (shown::name(kind)) } }
+                        td { a href={ (page.base) "/tasks?kind=" (encoded(kind)) } { (text::name(kind)) } }
                         @for state in &shown_states {
                             td.number { (page.count(of.get(state).copied().unwrap_or(0), &of_state(kind, state))) }
                         }

@@ -11,7 +11,7 @@ use axum::{
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{assets, frame};
+use super::{assets, frame, path, text};
 
 /// The most bytes of a problem document.
 const MOST: usize = 1 << 20;
@@ -62,8 +62,8 @@ async fn page(base: &str, response: Response) -> Response {
         StatusCode::UNAUTHORIZED => sign_in(base, &shown),
         _ => html! {
             h1 { (head.status.as_u16()) " " (shown.title) }
-            p.problem role="alert" { bdi { (super::shown::cut(&shown.detail, 2000)) } }
-            p { a href={ (base) "/tasks" } { "All tasks" } " · " a href=(frame::at(base, "/")) { "Overview" } }
+            p.problem role="alert" { bdi { (text::cut(&shown.detail, 2000)) } }
+            p { a href={ (base) "/tasks" } { "All tasks" } " · " a href=(path::at(base, "/")) { "Overview" } }
         },
     };
     let text = bare(base, &shown.title, &body).into_string();
@@ -80,7 +80,7 @@ fn sign_in(base: &str, shown: &Shown) -> Markup {
         p { "This page needs a session. A link opens one, once, within five minutes. On the machine of the server, run:" }
         pre.command { "windlass token link" }
         p { "With TLS or behind a proxy, " a href={ (base) "/session" } { "a token" } " opens one, too." }
-        p.dim { bdi { (super::shown::cut(&shown.detail, 2000)) } }
+        p.dim { bdi { (text::cut(&shown.detail, 2000)) } }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     frame::{Page, Place},
     schedule_actions,
     schedules::Record,
-    shown,
+    text,
 };
 
 /// How many live runs the page has.
@@ -29,18 +29,18 @@ pub(super) async fn show(page: Page, Path(id): Path<String>) -> Answer {
         _ => None,
     };
     let body = html! {
-        h1 { (shown::state(state)) " " (shown::name(&record.id)) }
+        h1 { (text::state(state)) " " (text::name(&record.id)) }
         @if let Some(spec) = &record.spec {
-            p { bdi { (shown::cut(&spec.words(), 400)) } ", runs of kind " (shown::name(&spec.run.kind)) }
-            @if let Some(text) = &spec.description { p.dim { bdi { (shown::cut(text, 400)) } } }
+            p { bdi { (text::cut(&spec.words(), 400)) } ", runs of kind " (text::name(&spec.run.kind)) }
+            @if let Some(text) = &spec.description { p.dim { bdi { (text::cut(text, 400)) } } }
         }
         @if let Some(done) = query.get("done") {
-            p.proof #proof role="status" { strong { bdi { (shown::cut(done, 200)) } }
+            p.proof #proof role="status" { strong { bdi { (text::cut(done, 200)) } }
                 @for run in query.0.iter().filter(|(name, _)| name == "run").take(RUNS) { " " (page.task(&run.1)) }
             }
         }
         @for (text, what) in [(&record.waits, "It waits: "), (&record.note, "Paused: "), (&record.wrong, "Its fields cannot be read: ")] {
-            @if let Some(text) = text { div.why.held { p { strong { (what) } bdi { (shown::cut(text, 400)) } } } }
+            @if let Some(text) = text { div.why.held { p { strong { (what) } bdi { (text::cut(text, 400)) } } } }
         }
         @if may_change(&page) { (schedule_actions::offer(&page, &record)) }
         @if let Some(preview) = preview { (preview) }
@@ -82,10 +82,10 @@ fn left_out(page: &Page, record: &Record) -> Markup {
                 thead { tr { th.number { "Times" } th { "From" } th { "To" } th { "Reason" } } }
                 tbody { @for out in record.left_out.iter().rev() {
                     tr {
-                        td.number { (shown::grouped(out.times)) }
+                        td.number { (text::grouped(out.times)) }
                         td { (page.moment(out.first)) }
                         td { (page.moment(out.last)) }
-                        td { bdi { (shown::cut(&reason(&out.why), 200)) } }
+                        td { bdi { (text::cut(&reason(&out.why), 200)) } }
                     }
                 } }
             }
@@ -107,10 +107,10 @@ fn reason(why: &serde_json::Value) -> String {
 
 fn runs(page: &Page, record: &Record) -> Markup {
     html! {
-        p { @for (name, number) in &record.counts { span.label { (name) " " (shown::grouped(*number)) } " " } }
+        p { @for (name, number) in &record.counts { span.label { (name) " " (text::grouped(*number)) } " " } }
         @if let Some(run) = &record.last_run {
-            p { "Last: " (shown::state(run.state.as_deref().unwrap_or("quarantined"))) " " (page.task(&run.id))
-                @if let Some(error) = &run.error { span.error { " " bdi { (shown::cut(error, 300)) } } }
+            p { "Last: " (text::state(run.state.as_deref().unwrap_or("quarantined"))) " " (page.task(&run.id))
+                @if let Some(error) = &run.error { span.error { " " bdi { (text::cut(error, 300)) } } }
             }
         }
         @if !record.runs.is_empty() { p { "Live: " @for id in record.runs.iter().take(RUNS) { (page.task(id)) " " } } }

@@ -10,7 +10,7 @@ use super::{
     form::{Fields, encoded},
     frame::Page,
     schedules::Record,
-    shown,
+    text,
 };
 use crate::problem::Problem;
 
@@ -45,7 +45,7 @@ pub(super) async fn send(
         "pause" => json!({ "note": fields.get("note") }).to_string(),
         "backfill" => backfill(&fields, false)?,
         other => {
-            let what = format!("'{}' is not an action of this page", shown::cut(other, 80));
+            let what = format!("'{}' is not an action of this page", text::cut(other, 80));
             return Err(Problem::invalid("action", what).into());
         }
     };
@@ -78,7 +78,7 @@ pub(super) async fn preview(page: &Page, id: &str, fields: &Fields) -> Result<Ma
         section #preview {
             h2 { "Backfill: " (runs.len()) @if runs.len() == 1 { " run" } @else { " runs" } }
             @if runs.is_empty() { p.none { "No time in this range lacks a run." } } @else {
-                ul { @for run in runs.iter().take(NAMED) { li { (shown::name(run)) } } }
+                ul { @for run in runs.iter().take(NAMED) { li { (text::name(run)) } } }
                 @if runs.len() > NAMED { p.dim { "and " (runs.len() - NAMED) " more" } }
                 form method="post" action={ (page.base) "/schedules/" (encoded(id)) "/backfill" } {
                     @for name in ["from", "to", "all"] {

@@ -10,7 +10,7 @@ use super::{
     Answer, cli,
     form::{Fields, encoded},
     frame::{Page, Place},
-    shown,
+    text,
 };
 
 /// How many schedules a page has.
@@ -186,15 +186,15 @@ pub(super) async fn show(page: Page) -> Answer {
 fn row(page: &Page, one: &Record) -> Markup {
     html! {
         tr data-key=(one.id) {
-            td { (shown::state(one.state.as_deref().unwrap_or("quarantined"))) }
+            td { (text::state(one.state.as_deref().unwrap_or("quarantined"))) }
             td {
-                a.id href={ (page.base) "/schedules/" (encoded(&one.id)) } { (shown::name(&one.id)) }
-                @if let Some(spec) = &one.spec { p.dim { bdi { (shown::cut(&spec.words(), 200)) } } }
-                @if let Some(wrong) = &one.wrong { p.error { bdi { (shown::cut(wrong, 200)) } } }
+                a.id href={ (page.base) "/schedules/" (encoded(&one.id)) } { (text::name(&one.id)) }
+                @if let Some(spec) = &one.spec { p.dim { bdi { (text::cut(&spec.words(), 200)) } } }
+                @if let Some(wrong) = &one.wrong { p.error { bdi { (text::cut(wrong, 200)) } } }
             }
-            td.w { @if let Some(spec) = &one.spec { (shown::name(&spec.run.kind)) } }
+            td.w { @if let Some(spec) = &one.spec { (text::name(&spec.run.kind)) } }
             td { @if let Some(next) = &one.next { (page.ago(next.due)) } @else { span.dim { "none" } } }
-            td { @if let Some(run) = &one.last_run { (shown::state(run.state.as_deref().unwrap_or("quarantined"))) " " (page.task(&run.id)) } }
+            td { @if let Some(run) = &one.last_run { (text::state(run.state.as_deref().unwrap_or("quarantined"))) " " (page.task(&run.id)) } }
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use axum::extract::Path;
 use maud::{Markup, html};
-use serde::Deserialize;
 
 use super::{
     Answer, actions, cli,
     form::encoded,
     frame::{Page, Place},
-    record::{Change, Commands, Graph, History, Log, Record, Sent, Why},
-    shown, timeline, tree, value,
+    record::Record,
+    seen::{Seen, see},
+    text, timeline, tree, value,
 };
 
 /// How many changes the page has at first, and how many with "older".
@@ -25,75 +25,6 @@ const LINE: usize = 300;
 /// How many errors the page has.
 const ERRORS: usize = 8;
 
-/// The part of a node that the page of its task shows.
-#[derive(Deserialize)]
-struct Node {
-    name: String,
-    lease_left_ms: u64,
-}
-
-#[derive(Deserialize)]
-struct Nodes {
-    nodes: Vec<Node>,
-}
-
-/// What the page shows of a task.
-pub(super) struct Seen {
-    pub(super) task: Record,
-    pub(super) why: Why,
-    pub(super) changes: Vec<Change>,
-    pub(super) commands: Vec<Sent>,
-    log: Log,
-    graph: Option<Graph>,
-    lease_left_ms: Option<u64>,
-    /// Whether there may be older changes.
-    has_older: bool,
-}
-
-async fn see(page: &Page, id: &str, (most, tree): (usize, bool)) -> Result<Seen, super::Failure> {
-    let path = format!("/v1/tasks/{}", encoded(id));
-    let task: Record = page.api.get(&path).await?;
-    let history: History = page
-        .api
-        .get(&format!("{path}/history?limit={}", most + 1))
-        .await?;
-    let commands: Commands = page.api.get(&format!("{path}/commands")).await?;
-    let graph = match tree || task.waits_for.is_some() {
-        true => Some(
-            page.api
-                .get(&format!("{path}/graph?limit=100&waiters={tree}"))
-                .await?,
-        ),
-        false => None,
-    };
-    let lease_left_ms = match &task.node {
-        Some(owner) if page.sees_everything() => {
-            let nodes: Nodes = page.api.get("/v1/nodes").await?;
-            nodes
-                .nodes
-                .into_iter()
-                .find(|node| node.name == *owner)
-                .map(|node| node.lease_left_ms)
-        }
-        _ => None,
-    };
-    let mut changes = history.changes;
-    let has_older = changes.len() > most;
-    if has_older {
-        changes.remove(0);
-    }
-    Ok(Seen {
-        why: page.api.get(&format!("{path}/why")).await?,
-        log: page.api.get(&format!("{path}/log")).await?,
-        commands: commands.commands,
-        changes,
-        graph,
-        lease_left_ms,
-        has_older,
-        task,
-    })
-}
-
 pub(super) async fn show(page: Page, Path(id): Path<String>) -> Answer {
     let query = page.query()?;
     let is_older = query.get("older").is_some();
@@ -108,8 +39,8 @@ pub(super) async fn show(page: Page, Path(id): Path<String>) -> Answer {
     };
     let body = html! {
         div #head data-task=(task.id) {
-            h1 { (shown::state(state)) " " (shown::name(&task.id)) }
-            p.dim { "Kind " a href={ (page.base) "/tasks?kind=" (encoded(&task.kind)) } { (shown::name(&task.kind)) }
+            h1 { (text::state(state)) " " (text::name(&task.id)) }
+            p.dim { "Kind " a href={ (page.base) "/tasks?kind=" (encoded(&task.kind)) } { (text::name(&task.kind)) }
                 @if let Some(since) = task.since { ", " (state) " since " (page.moment(since)) " (" (page.ago(since)) ")" }
             }
         }
@@ -185,9 +116,9 @@ fn why(page: &Page, seen: &Seen) -> Markup {
         div #why class={ "why" @if is_held { " held" } } {
             p { strong { @if is_held { "It waits: " } @else { "Now: " } }
                 @match (&task.quarantined, &seen.why.text) {
-                    (Some(reason), _) => { "its record cannot be read: " bdi { (shown::cut(reason, TEXT)) } }
-                    (None, Some(_)) if task.state == "failed" => { "it has failed: " bdi { (shown::cut(failure(task), 400)) } },
-                    (None, Some(text)) => bdi { (shown::cut(text, TEXT)) },
+                    (Some(reason), _) => { "its record cannot be read: " bdi { (text::cut(reason, TEXT)) } }
+                    (None, Some(_)) if task.state == "failed" => { "it has failed: " bdi { (text::cut(failure(task), 400)) } },
+                    (None, Some(text)) => bdi { (text::cut(text, TEXT)) },
                     (None, None) => { "the reason concerns nodes and tasks outside of the scope of your token" }
                 }
             }
@@ -213,7 +144,7 @@ fn facts(page: &Page, seen: &Seen) -> Markup {
         dl {
             (fact("Owner", html! {
                 @match &task.node {
-                    Some(node) if page.sees_everything() => a href={ (page.base) "/tasks?node=" (encoded(node)) } { (shown::name(node)) },
+                    Some(node) if page.sees_everything() => a href={ (page.base) "/tasks?node=" (encoded(node)) } { (text::name(node)) },
                     Some(_) => "a node",
                     None => span.dim { "none" },
                 }
@@ -237,18 +168,18 @@ fn facts(page: &Page, seen: &Seen) -> Markup {
             @if let Some(progress) = &task.progress {
                 (fact("Progress", html! {
                     @if let Some(part) = progress.fraction { progress value=(part) max="1" {} " " (format!("{:.0} %", part * 100.0)) " " }
-                    bdi { (shown::cut(progress.text.as_deref().unwrap_or_default(), LINE)) }
+                    bdi { (text::cut(progress.text.as_deref().unwrap_or_default(), LINE)) }
                 }))
             }
             @for (name, text) in &task.labels {
                 (fact("Label", html! {
                     a.label href={ (page.base) "/tasks?label=" (encoded(&format!("{name}={text}"))) } {
-                        bdi { (shown::cut(name, 60)) "=" (shown::cut(text, 100)) }
+                        bdi { (text::cut(name, 60)) "=" (text::cut(text, 100)) }
                     }
                 }))
             }
             @for limit in &task.limits {
-                (fact("Limit", html! { (shown::name(&limit.key)) ", "
+                (fact("Limit", html! { (text::name(&limit.key)) ", "
                     @if let Some(most) = limit.at_once { (most) " at once" }
                     @if let Some(starts) = limit.starts { (starts) " starts in " (limit.within.as_deref().unwrap_or_default()) }
                 }))
@@ -263,7 +194,7 @@ fn errors(page: &Page, task: &Record) -> Markup {
         @for entry in task.errors.iter().rev().take(ERRORS) {
             div.entry {
                 p.dim { (page.moment(entry.timestamp)) " (" (page.ago(entry.timestamp)) ")" @if entry.abandoned { ", the node was lost" } }
-                pre { bdi { (shown::cut(&entry.error, TEXT)) } }
+                pre { bdi { (text::cut(&entry.error, TEXT)) } }
                 @if entry.error.chars().nth(TEXT).is_some() {
                     p { a href={ (page.base) "/v1/tasks/" (encoded(&task.id)) } { "The whole error, as JSON" } }
                 }
@@ -284,7 +215,7 @@ fn commands(page: &Page, seen: &Seen) -> Markup {
                 thead { tr { th { "Command" } th { "Sent" } th.w { "By" } th { "Outcome" } } }
                 tbody { @for sent in seen.commands.iter().rev().take(COMMANDS) {
                     tr data-key=(sent.order) {
-                        td { (sent.command.message) @if let Some(name) = &sent.command.name { " " (shown::name(name)) } }
+                        td { (sent.command.message) @if let Some(name) = &sent.command.name { " " (text::name(name)) } }
                         td { (page.moment(sent.sent_at)) }
                         td.w { @if let Some(by) = &sent.by { bdi { (by) } } }
                         td { (actions::outcome(seen, sent)) }
@@ -323,7 +254,7 @@ fn log(page: &Page, seen: &Seen) -> Markup {
                 p.dim { "The last " (lines.len() - from) " lines; " code { (cli::on("logs", &seen.task.id)) } " prints all that are kept." }
             }
             div.log { @for line in &lines[from..] {
-                p { span.dim { (page.moment(line.at)) " #" (line.attempt) " " } bdi { (shown::cut(&line.text, LINE)) } }
+                p { span.dim { (page.moment(line.at)) " #" (line.attempt) " " } bdi { (text::cut(&line.text, LINE)) } }
             } }
         }
     }

@@ -7,7 +7,7 @@ use super::{
     form::Fields,
     frame::{Page, Place},
     record::{Record, Records},
-    shown,
+    text,
 };
 
 /// How many tasks a page has by default: few enough for a page below 60 kB.
@@ -111,7 +111,7 @@ fn filter(page: &Page, query: &Fields) -> Markup {
             @if !query.0.is_empty() { a href={ (page.base) "/tasks" } { "Clear" } }
         }
         @let more: Vec<String> = query.0.iter().filter(|(name, _)| !of_form.contains(&name.as_str()))
-            .map(|(name, value)| format!("{name}={}", shown::cut(value, 80))).collect();
+            .map(|(name, value)| format!("{name}={}", text::cut(value, 80))).collect();
         @if !more.is_empty() { p.dim { "Also filtered by " bdi { (more.join(", ")) } } }
     }
 }
@@ -138,10 +138,10 @@ fn row(page: &Page, task: &Record) -> Markup {
     };
     html! {
         tr data-key=(task.id) {
-            td { (shown::state(state)) }
+            td { (text::state(state)) }
             td { (page.task(&task.id)) @if let Some(error) = last_error(task) { p.error { bdi { (error) } } } }
-            td.k { (shown::name(&task.kind)) }
-            td.w { @if let Some(node) = &task.node { @if page.sees_everything() { (shown::name(node)) } @else { "a node" } } }
+            td.k { (text::name(&task.kind)) }
+            td.w { @if let Some(node) = &task.node { @if page.sees_everything() { (text::name(node)) } @else { "a node" } } }
             td.w.number { @if task.attempts > 0 { (task.attempts) } }
             td { @if let Some(since) = task.since { (page.ago(since)) } }
             td.w { @if let (Some(due), false) = (next(task), task.has_ended()) { (page.ago(due)) } }
@@ -164,14 +164,14 @@ fn last_error(task: &Record) -> Option<String> {
     let is_shown = task.attempts > 0 || task.state == "failed";
     let error = task.errors.last().filter(|_| is_shown)?;
     let line = error.error.lines().next().unwrap_or_default();
-    Some(shown::cut(line, 140))
+    Some(text::cut(line, 140))
 }
 
 fn labels(task: &Record) -> Markup {
     let all = task.labels.iter();
     html! {
         @for (name, value) in all.take(LABELS) {
-            span.label { bdi { (shown::cut(name, LABEL)) "=" (shown::cut(value, LABEL)) } } " "
+            span.label { bdi { (text::cut(name, LABEL)) "=" (text::cut(value, LABEL)) } } " "
         }
         @if task.labels.len() > LABELS { span.dim { "+" (task.labels.len() - LABELS) } }
     }

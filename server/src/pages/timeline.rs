@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{frame::Page, record::Change, shown};
+use super::{frame::Page, record::Change, text};
 
 /// The longest run that is noticed when it is repeated, in changes.
 const LONGEST: usize = 6;
@@ -113,13 +113,13 @@ fn line(page: &Page, change: &Change) -> Markup {
         li class={ (kind_of(change)) @if is_of_claim { " claim" } } {
             (page.moment(change.at)) " "
             @match change.what.as_str() {
-                "submitted" => { "submitted" @if let Some(state) = &change.state { ", " (shown::state(state)) } },
+                "submitted" => { "submitted" @if let Some(state) = &change.state { ", " (text::state(state)) } },
                 "claimed" => {
-                    "claimed" @if let (Some(node), true) = (&change.node, page.sees_everything()) { " by " (shown::name(node)) }
+                    "claimed" @if let (Some(node), true) = (&change.node, page.sees_everything()) { " by " (text::name(node)) }
                     @if change.abandoned == Some(true) { strong { ", after the claim before was lost" } }
                 },
                 "moved" => {
-                    (shown::state(change.from.as_deref().unwrap_or_default())) " → " (shown::state(change.to.as_deref().unwrap_or_default()))
+                    (text::state(change.from.as_deref().unwrap_or_default())) " → " (text::state(change.to.as_deref().unwrap_or_default()))
                     span.dim { " by " (change.message.as_deref().unwrap_or_default()) @if let Some(order) = change.command { ", command " (order) } }
                 },
                 "checkpointed" => "checkpoint",
@@ -127,10 +127,10 @@ fn line(page: &Page, change: &Change) -> Markup {
                 "lost" => strong { "claim lost with its lease" },
                 "commanded" => { "command " @if let Some(order) = change.command { (order) " " } "sent" },
                 "rescheduled" => {
-                    "rescheduled" @if let Some(to) = &change.to { " to " (shown::state(to)) }
-                    @if let Some(kind) = &change.kind { ", now of kind " (shown::name(kind)) }
+                    "rescheduled" @if let Some(to) = &change.to { " to " (text::state(to)) }
+                    @if let Some(kind) = &change.kind { ", now of kind " (text::name(kind)) }
                 },
-                "malformed-command" => { "a command that cannot be read: " bdi { (shown::cut(change.text.as_deref().unwrap_or_default(), 200)) } },
+                "malformed-command" => { "a command that cannot be read: " bdi { (text::cut(change.text.as_deref().unwrap_or_default(), 200)) } },
                 other => (other),
             }
             @if let Some(fence) = change.fence { span.fence { " fence " (fence) } }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{
     Answer,
     frame::{Page, Place},
-    shown,
+    text,
 };
 
 /// The most tokens of the page.
@@ -51,11 +51,11 @@ pub(super) async fn show(page: Page) -> Answer {
             thead { tr { th { "Name" } th { "Role" } th { "Scope" } th.w.number { "Secrets" } th { "Expires" } th.w { "Made" } } }
             tbody { @for token in tokens.tokens.iter().take(MOST) {
                 tr data-key=(token.name) {
-                    td { (shown::name(&token.name)) }
+                    td { (text::name(&token.name)) }
                     td { (token.role) }
                     td {
-                        @if scope(token).is_empty() { span.dim { "every task" } } @else { bdi { (shown::cut(&scope(token), 200)) } }
-                        @if let Some(most) = token.max_tasks { p.dim { "at most " (shown::grouped(most)) " live tasks" } }
+                        @if scope(token).is_empty() { span.dim { "every task" } } @else { bdi { (text::cut(&scope(token), 200)) } }
+                        @if let Some(most) = token.max_tasks { p.dim { "at most " (text::grouped(most)) " live tasks" } }
                     }
                     td.w.number { (token.secrets) }
                     td { @match token.expires_at { Some(at) => (page.ago(at)), None => span.dim { "never" } } }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::{
     frame::Page,
     record::{Graph, Node},
-    shown,
+    text,
 };
 
 /// The most levels of a tree.
@@ -60,7 +60,7 @@ impl<'a> Tree<'a> {
             ul.tree {
                 @for id in all {
                     li {
-                        @if let Some(node) = self.nodes.iter().find(|node| node.id == id) { (shown::state(&node.state)) " " }
+                        @if let Some(node) = self.nodes.iter().find(|node| node.id == id) { (text::state(&node.state)) " " }
                         (self.page.task(id))
                         @if seen.insert(id.to_owned()) && depth > 0 && !next(id).is_empty() {
                             (self.level(next, id, seen, depth - 1))

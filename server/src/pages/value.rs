@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::value::RawValue;
 
-use super::shown::cut;
+use super::text::cut;
 
 /// The most characters of a value on a page.
 const MOST: usize = 4000;
@@ -71,7 +71,7 @@ pub(super) fn show(json: &RawValue, whole: &str) -> Markup {
     html! {
         pre.json { bdi { (cut(&text, MOST)) } }
         @if text.chars().nth(MOST).is_some() {
-            p { a href=(whole) { "The whole value (" (super::shown::grouped(text.len() as u64)) " bytes)" } }
+            p { a href=(whole) { "The whole value (" (super::text::grouped(text.len() as u64)) " bytes)" } }
         }
     }
 }

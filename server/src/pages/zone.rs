@@ -8,7 +8,7 @@ use axum::{
 use jiff::tz::TimeZone;
 use std::sync::Arc;
 
-use super::{Answer, form::Fields, frame};
+use super::{Answer, form::Fields, path};
 use crate::{access::Reader, app::App, problem::Problem};
 
 /// The cookie with the name of the zone.
@@ -44,7 +44,7 @@ pub(super) async fn choose(State(app): State<Arc<App>>, _by: Reader, fields: Fie
     }
     let base = &app.settings.base_path;
     let path = if base.is_empty() { "/" } else { base };
-    let mut response: Response = frame::to(base, fields.get("back").unwrap_or("/"));
+    let mut response: Response = path::to(base, fields.get("back").unwrap_or("/"));
     let cookie = format!("{COOKIE}={name}; Path={path}; Max-Age=31536000; HttpOnly; SameSite=Lax");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().append(header::SET_COOKIE, cookie);
