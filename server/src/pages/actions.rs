@@ -15,9 +15,6 @@ use super::{
 };
 use crate::problem::Problem;
 
-/// How long an action waits for its outcome, so that the page that follows has the proof.
-const WAIT: &str = "1s";
-
 /// The most bytes of a value that is edited on a page.
 const EDITED: usize = 8000;
 
@@ -40,7 +37,7 @@ pub(super) async fn command(page: Page, Path((id, command)): Path<(String, Strin
         return Err(Problem::invalid("command", what).into());
     }
     let id = encoded(&id);
-    let path = format!("/v1/tasks/{id}/commands?wait={WAIT}");
+    let path = format!("/v1/tasks/{id}/commands?{}", page.wait());
     let body = json!({ "command": command }).to_string();
     let sent: Accepted = page.api.post(&path, body).await?;
     Ok(page.to(&format!("/tasks/{id}?sent={}", sent.order)))
@@ -58,7 +55,7 @@ pub(super) async fn signal(page: Page, Path(id): Path<String>, fields: Fields) -
             Err(_) => serde_json::Value::from(text).to_string(),
         });
     let id = encoded(&id);
-    let path = format!("/v1/tasks/{id}/signals/{}?wait={WAIT}", encoded(name));
+    let path = format!("/v1/tasks/{id}/signals/{}?{}", encoded(name), page.wait());
     let sent: Accepted = page.api.post(&path, payload.unwrap_or_default()).await?;
     Ok(page.to(&format!("/tasks/{id}?sent={}", sent.order)))
 }

@@ -99,6 +99,7 @@ mod tests {
             read.without("empty").query(),
             "?kind=a%2Fb&label=x%3D1&label=y"
         );
+        let read = read.without("empty");
         assert_eq!(read.without("label").query(), "?kind=a%2Fb");
         assert_eq!(
             read.without("label").with("kind", "é&").query(),

@@ -1,6 +1,6 @@
 //! [`Page`]: the frame that every page has: search, navigation, the age of its data, and the command line that gives the same.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::{FromRequestParts, OriginalUri},
@@ -25,6 +25,9 @@ use crate::{
 
 /// The type of a page.
 pub(super) const HTML: &str = "text/html; charset=utf-8";
+
+/// The longest wait of an action for its outcome.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// The zones that the switch offers beside the one that is chosen.
 const ZONES: [&str; 12] = [
@@ -77,6 +80,8 @@ pub(super) struct Page {
     pub(super) base: String,
     pub(super) now: Timestamp,
     pub(super) zone: TimeZone,
+    /// How long an action waits for its outcome, so that the page that follows has the proof.
+    wait: Duration,
     zone_name: String,
     /// The path of the page below the base, and its query.
     uri: Uri,
@@ -105,6 +110,7 @@ impl FromRequestParts<Arc<App>> for Page {
             base: app.settings.base_path.clone(),
             now: app.client.now(),
             zone,
+            wait: WAIT.min(app.settings.longest_wait),
             zone_name,
             uri,
         })
@@ -128,6 +134,11 @@ impl Page {
     /// Returns whether the caller may see what concerns the whole namespace.
     pub(super) fn sees_everything(&self) -> bool {
         self.caller().scope.is_everything()
+    }
+
+    /// Returns the parameter by which a request of an action waits.
+    pub(super) fn wait(&self) -> String {
+        format!("wait={}ms", self.wait.as_millis())
     }
 
     /// Returns the query of the page.

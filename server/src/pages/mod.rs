@@ -46,6 +46,7 @@ use crate::{app::App, guard};
 use api::{Failure, Routes};
 
 pub(crate) use assets::router as assets;
+pub(crate) use refused::{bare, protect};
 
 /// The answer of a page.
 type Answer = Result<Response, Failure>;

@@ -4,9 +4,9 @@ use axum::{
     Extension,
     body::{Body, to_bytes},
     extract::Request,
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::Next,
-    response::Response,
+    response::{IntoResponse, Response},
 };
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -46,12 +46,17 @@ pub(super) async fn as_page(
     if is_problem {
         response = page(&base.0, response).await;
     }
-    if of(&response).is_some_and(|of| of.as_bytes().starts_with(b"text/html")) {
+    protect(response.headers_mut());
+    response
+}
+
+/// Adds the policy of a page, if the answer is one.
+pub(crate) fn protect(headers: &mut HeaderMap) {
+    let kind = headers.get(header::CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html")) {
         let policy = HeaderValue::from_static(POLICY);
-        let headers = response.headers_mut();
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     }
-    response
 }
 
 async fn page(base: &str, response: Response) -> Response {
@@ -66,7 +71,7 @@ async fn page(base: &str, response: Response) -> Response {
             p { a href={ (base) "/tasks" } { "All tasks" } " · " a href=(path::at(base, "/")) { "Overview" } }
         },
     };
-    let text = bare(base, &shown.title, &body).into_string();
+    let text = frameless(base, &shown.title, &body).into_string();
     head.headers.remove(header::CONTENT_LENGTH);
     let html = HeaderValue::from_static(frame::HTML);
     head.headers.insert(header::CONTENT_TYPE, html);
@@ -84,8 +89,14 @@ fn sign_in(base: &str, shown: &Shown) -> Markup {
     }
 }
 
-/// Returns a page without navigation, for a caller who may not be known.
-fn bare(base: &str, title: &str, body: &Markup) -> Markup {
+/// Returns a page without navigation.
+pub(crate) fn bare(base: &str, title: &str, body: &Markup) -> Response {
+    let text = frameless(base, title, body).into_string();
+    ([(header::CONTENT_TYPE, frame::HTML)], text).into_response()
+}
+
+/// Returns the text of a page without navigation, for a caller who may not be known.
+fn frameless(base: &str, title: &str, body: &Markup) -> Markup {
     html! {
         (maud::DOCTYPE)
         html lang="en" {

@@ -11,12 +11,15 @@ use axum::{
     routing::{get, post},
 };
 
+use maud::{Markup, html};
+
 use crate::{
     app::App,
     auth::Refused,
     connection::Connection,
     guard::{self, COOKIE, is_encrypted},
     origin::{check_host, check_same_origin, without_port},
+    pages,
     problem::Problem,
 };
 
@@ -40,6 +43,7 @@ async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
         Err(problem) => problem.into_response(),
     };
     guard::protect(response.headers_mut());
+    pages::protect(response.headers_mut());
     response
 }
 
@@ -66,25 +70,28 @@ async fn check_name(app: &App, head: &Parts) -> Result<(), Problem> {
 }
 
 /// A page with a form. Its texts are ours, and no part of the request stands in them.
-fn page(form: &str) -> Response {
-    let text = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>windlass</title>\n\
-         <h1>windlass</h1>\n{form}\n"
-    );
-    ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], text).into_response()
+fn page(app: &App, form: &Markup) -> Response {
+    let body = html! { h1 { "windlass" } (form) };
+    pages::bare(&app.settings.base_path, "Session", &body)
 }
 
 /// Shows a button. A preview of the link opens nothing.
-async fn show() -> Response {
-    page("<form method=\"post\"><button>Open windlass</button></form>")
+async fn show(State(app): State<Arc<App>>) -> Response {
+    page(
+        &app,
+        &html! { form method="post" { button { "Open windlass" } } },
+    )
 }
 
 /// Shows a field for a token.
-async fn ask() -> Response {
-    page(
-        "<form method=\"post\"><label>Token <input name=\"token\" type=\"password\" \
-         autocomplete=\"off\" required></label> <button>Open windlass</button></form>",
-    )
+async fn ask(State(app): State<Arc<App>>) -> Response {
+    let form = html! {
+        form.box method="post" {
+            label { "Token " input name="token" type="password" autocomplete="off" required; }
+            button { "Open windlass" }
+        }
+    };
+    page(&app, &form)
 }
 
 /// Whether the cookie may be sent encrypted only: the client has come so.

@@ -5,9 +5,8 @@ use windlass_server::Role;
 use crate::{desk::Desk, webdriver::Browser};
 
 /// The pictures: page, theme, and size.
-const PICTURES: [(&str, &str, &str, (u32, u32)); 6] = [
+const PICTURES: [(&str, &str, &str, (u32, u32)); 5] = [
     ("dashboard-task", "/tasks/sync-0", "light", (1100, 760)),
-    ("dashboard-task-dark", "/tasks/sync-0", "dark", (1100, 760)),
     ("dashboard-overview", "/", "light", (1100, 560)),
     ("dashboard-tasks-dark", "/tasks", "dark", (1100, 620)),
     ("dashboard-failures", "/failures", "light", (1100, 420)),
