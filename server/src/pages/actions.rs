@@ -9,7 +9,7 @@ use super::{
     Answer, cli,
     form::{Fields, encoded},
     frame::Page,
-    record::{Record, Sent},
+    record::{Change, Record, Sent},
     seen::Seen,
     text, value,
 };
@@ -177,6 +177,14 @@ pub(super) fn outcome(seen: &Seen, sent: &Sent) -> Markup {
     let effect = seen.changes.iter().rfind(|change| {
         change.what == "moved" && change.command == Some(sent.order) && change.at >= sent.sent_at
     });
+    // A task without an owner is claimed for the command.
+    let claim = effect.and_then(|effect| {
+        let claims = seen
+            .changes
+            .iter()
+            .filter(|change| change.what == "claimed" && change.fence == effect.fence);
+        claims.last().filter(|claim| claim.at >= sent.sent_at)
+    });
     let Some(outcome) = &sent.outcome else {
         let waits = match &seen.task.node {
             Some(_) => "delivered to its node; the handler has not answered yet",
@@ -193,8 +201,8 @@ pub(super) fn outcome(seen: &Seen, sent: &Sent) -> Markup {
     html! {
         span class={ "outcome " (outcome.outcome) } { (verb) }
         @if let Some(change) = effect {
-            @let ms = change.at.as_millisecond() - sent.sent_at.as_millisecond();
-            " after " (after(ms))
+            " after " (after(sent, change))
+            @if let Some(claim) = claim { " (claimed after " (after(sent, claim)) ")" }
             @if let Some(fence) = change.fence { ", fence " (fence) }
         }
         @if let (Some(from), Some(to)) = (&outcome.from, &outcome.to) { ", " (from) " → " (to) }
@@ -204,8 +212,9 @@ pub(super) fn outcome(seen: &Seen, sent: &Sent) -> Markup {
     }
 }
 
-fn after(ms: i64) -> String {
-    match ms {
+/// Returns how long after a command was sent something happened.
+fn after(sent: &Sent, change: &Change) -> String {
+    match change.at.as_millisecond() - sent.sent_at.as_millisecond() {
         ms if ms < 10_000 => format!("{} ms", ms.max(0)),
         ms => text::length(ms / 1000),
     }

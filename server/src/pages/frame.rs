@@ -159,8 +159,11 @@ impl Page {
 
     fn frame(&self, (place, title): (Place, &str), cli: &str, body: &Markup) -> Markup {
         let base = &self.base;
-        let shows = |admin: bool, whole: bool| {
-            (!admin || self.is_admin()) && (!whole || self.sees_everything())
+        // Tasks are counted by kind, and not by label.
+        let is_counted = self.caller().scope.labels.is_empty();
+        let shows = |of: Place, admin: bool, whole: bool| {
+            let may = (!admin || self.is_admin()) && (!whole || self.sees_everything());
+            may && (of != Place::Overview || is_counted)
         };
         html! {
             (maud::DOCTYPE)
@@ -180,7 +183,7 @@ impl Page {
                         nav aria-label="Pages" {
                             a.logo href=(path::at(base, "/")) { "windlass" }
                             @for (of, path, name, admin, whole) in PLACES {
-                                @if shows(admin, whole) {
+                                @if shows(of, admin, whole) {
                                     a href=(path::at(base, path)) aria-current=[(of == place).then_some("page")] { (name) }
                                 }
                             }

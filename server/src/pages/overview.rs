@@ -80,7 +80,11 @@ pub(super) async fn show(State(app): State<Arc<App>>, page: Page) -> Answer {
             section #counts { h2 { "Tasks" } (table(&page, &counts.counts, stats.as_deref())) }
         }
     };
-    Ok(page.show((Place::Overview, "Overview"), "windlass stats", &body))
+    Ok(page.show(
+        (Place::Overview, "Overview"),
+        "windlass why; windlass stats",
+        &body,
+    ))
 }
 
 /// Says what to do with an empty store.
@@ -108,7 +112,7 @@ fn waiting(page: &Page, all: &[Waiting]) -> Markup {
                     }
                 } }
             }
-            @if all.len() > REASONS { p.dim { (all.len() - REASONS) " more reasons: " code { "windlass stats" } } }
+            @if all.len() > REASONS { p.dim { (all.len() - REASONS) " more reasons: " code { "windlass why" } } }
         }
     }
 }

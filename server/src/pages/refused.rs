@@ -105,6 +105,7 @@ fn frameless(base: &str, title: &str, body: &Markup) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) " · windlass" }
                 link rel="stylesheet" href={ (base) "/assets/" (assets::style().name) };
+                link rel="icon" href={ (base) "/assets/" (assets::icon().name) };
             }
             body { main.bare { (body) } }
         }

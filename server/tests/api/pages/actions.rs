@@ -82,7 +82,11 @@ async fn a_pause_leads_to_its_proof_and_a_resume_to_a_run() {
     );
     assert!(page.contains("token admin"), "who has sent it");
     let next = kit.form("/tasks/a/commands/run", "").await;
-    until(&kit, &next, "paused → runnable").await;
+    let page = until(&kit, &next, "paused → runnable").await;
+    assert!(
+        page.contains(" (claimed after "),
+        "a parked task is claimed for a command: {page}"
+    );
     runner.shutdown().await;
 }
 

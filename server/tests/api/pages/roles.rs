@@ -91,7 +91,11 @@ async fn a_scope_holds_on_every_page() {
         .1;
     let overview = kit.call_as(&by_label, "GET /", "").await;
     assert_eq!(overview.status, StatusCode::SEE_OTHER);
-    assert!(!kit.page_as(&by_label, "/tasks").await.contains("ours"));
+    let page = kit.page_as(&by_label, "/tasks").await;
+    assert!(
+        !page.contains("ours") && !page.contains(">Overview<"),
+        "{page}"
+    );
 }
 
 #[tokio::test]
