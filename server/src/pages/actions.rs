@@ -179,11 +179,9 @@ pub(super) fn outcome(seen: &Seen, sent: &Sent) -> Markup {
     });
     // A task without an owner is claimed for the command.
     let claim = effect.and_then(|effect| {
-        let claims = seen
-            .changes
-            .iter()
-            .filter(|change| change.what == "claimed" && change.fence == effect.fence);
-        claims.last().filter(|claim| claim.at >= sent.sent_at)
+        let is_claim = |change: &&Change| change.what == "claimed" && change.fence == effect.fence;
+        let claim = seen.changes.iter().rfind(is_claim);
+        claim.filter(|claim| claim.at >= sent.sent_at)
     });
     let Some(outcome) = &sent.outcome else {
         let waits = match &seen.task.node {
