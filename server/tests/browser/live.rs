@@ -133,3 +133,32 @@ async fn two_tabs_share_one_stream_and_the_second_takes_it_over() {
     desk.browser.until_text("for-the-second").await;
     desk.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium: cargo xtask browser"]
+async fn many_changes_are_few_reads_of_the_page() {
+    let desk = Desk::open(Role::Operate).await;
+    desk.go("/tasks").await;
+    desk.browser.until("the script", LIVE).await;
+    let reads = "performance.getEntriesByType('resource').filter((one) => one.initiatorType === 'fetch').length";
+    let before = desk.browser.value(reads).await.as_u64().unwrap();
+    let begun = tokio::time::Instant::now();
+    let mut submitted = 0;
+    while begun.elapsed() < Duration::from_secs(4) {
+        let task = NewTask::new("mail").id(format!("burst-{submitted}"));
+        desk.client.submit(task).await.unwrap();
+        submitted += 1;
+    }
+    desk.browser
+        .until_text(&format!("burst-{}", submitted - 1))
+        .await;
+    let after = desk.browser.value(reads).await.as_u64().unwrap();
+    let most = 2 * begun.elapsed().as_secs() + 3;
+    assert!(submitted > 100, "{submitted} changes are not many");
+    assert!(
+        (2..=most).contains(&(after - before)),
+        "{} reads for {submitted} changes",
+        after - before
+    );
+    desk.close().await;
+}
