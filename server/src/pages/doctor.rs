@@ -39,7 +39,7 @@ pub(super) async fn show(page: Page) -> Answer {
         html! { span class={ "state " (class) } { span.shape aria-hidden="true" { (shape) } (verdict) } }
     };
     let body = html! {
-        h1 { "Doctor: " (verdict(&examined.verdict)) }
+        h1 data-still="" { "Doctor: " (verdict(&examined.verdict)) }
         table.rows {
             thead { tr { th { "Check" } th { "Verdict" } th { "Found" } } }
             tbody { @for finding in &examined.findings {

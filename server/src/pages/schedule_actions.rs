@@ -75,7 +75,7 @@ pub(super) async fn preview(page: &Page, id: &str, fields: &Fields) -> Result<Ma
     let done: Done = page.api.post(&path, backfill(fields, true)?).await?;
     let runs = done.runs;
     Ok(html! {
-        section #preview {
+        section #preview data-still="" {
             h2 { "Backfill: " (runs.len()) @if runs.len() == 1 { " run" } @else { " runs" } }
             @if runs.is_empty() { p.none { "No time in this range lacks a run." } } @else {
                 ul { @for run in runs.iter().take(NAMED) { li { (text::name(run)) } } }

@@ -57,7 +57,7 @@ pub(super) async fn show(page: Page) -> Answer {
         None => cli::on("get", &text),
     };
     let body = html! {
-        h1 { "Search: " (super::text::name(&text)) }
+        h1 data-still="" { "Search: " (super::text::name(&text)) }
         @if parts.is_empty() {
             p.none { "No task has this id, kind or label, and no id or kind begins so." }
         }

@@ -200,7 +200,7 @@ fn errors(page: &Page, task: &Record) -> Markup {
                 }
             }
         }
-        @if let Some(fingerprint) = &task.fingerprint {
+        @if let (Some(fingerprint), false) = (&task.fingerprint, task.is_quarantined()) {
             p { a href={ (page.base) "/tasks?state=failed&fingerprint=" (encoded(fingerprint)) } { "Failed tasks with the same error" }
                 @if task.errors_total > task.errors.len() as u64 { span.dim { ", " (task.errors_total) " errors in all" } }
             }

@@ -31,6 +31,9 @@
   // The task of the page; a page of one task is read for its own changes only.
   const task = () => main.querySelector('[data-task]')?.dataset.task;
 
+  // A page that costs the server a lot is read by a person only.
+  const isStill = () => main.querySelector('[data-still]') !== null;
+
   function changed(ids) {
     const own = task();
     if (own !== undefined && ids && !ids.includes(own)) return;
@@ -40,13 +43,13 @@
 
   let timer = 0;
   function soon() {
-    if (timer || isPaused || document.hidden) return;
+    if (timer || isPaused || document.hidden || isStill()) return;
     const left = Math.max(0, APART - (performance.now() - lastRead));
     timer = setTimeout(() => { timer = 0; read(); }, left);
   }
 
   async function read() {
-    if (isReading || isPaused || document.hidden) return;
+    if (isReading || isPaused || document.hidden || isStill()) return;
     isReading = true;
     // The server reads some numbers once a second: what has changed may come with the next read.
     if (!isRead && main.querySelector('[data-settle]')) setTimeout(read, SETTLE);
