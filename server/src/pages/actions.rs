@@ -92,7 +92,17 @@ pub(super) fn offer(page: &Page, task: &Record) -> Markup {
         @if page.may_operate() {
             div.actions #actions role="group" aria-label="Actions" {
                 @if task.has_ended() || task.is_quarantined() {
-                    form method="post" action={ (path) "/retry" } { button { "Retry" } }
+                    @if task.state == "completed" {
+                        details data-key="retry" {
+                            summary { "Retry…" }
+                            form.box method="post" action={ (path) "/retry" } {
+                                p { "Runs 1 task again that has completed: " (text::name(&task.id)) "." }
+                                button { "Run it again" }
+                            }
+                        }
+                    } @else {
+                        form method="post" action={ (path) "/retry" } { button { "Retry" } }
+                    }
                     @if !task.is_quarantined() { (edited(&path, task)) }
                 } @else {
                     @if task.state == "paused" { (button("run", "Resume")) } @else { (button("pause", "Pause")) }

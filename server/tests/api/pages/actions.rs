@@ -28,6 +28,7 @@ async fn running(kit: &Kit) -> Runner {
     Runner::builder(&kit.store)
         .node("n1")
         .handler("mail", patient)
+        .handler("good", async |_: TaskContext| Message::complete())
         .handler("bad", async |_: TaskContext| {
             Message::fail("no route to host 10.0.0.7".to_owned())
         })
@@ -258,4 +259,18 @@ async fn a_schedule_is_triggered_skipped_paused_and_backfilled_after_a_dry_run()
             .await;
         assert!(kit.page(&next).await.contains(says));
     }
+}
+
+#[tokio::test]
+async fn a_completed_task_is_run_again_after_a_question_only() {
+    let kit = Kit::new().await;
+    kit.submit("g", "good").await;
+    let runner = running(&kit).await;
+    let page = until(&kit, "/tasks/g", ">completed</span>").await;
+    assert!(
+        page.contains("Runs 1 task again that has completed"),
+        "{page}"
+    );
+    assert!(!page.contains("<button>Retry</button>"), "{page}");
+    runner.shutdown().await;
 }
