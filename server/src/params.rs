@@ -190,6 +190,18 @@ impl Params {
     }
 }
 
+/// Returns a text as a part of a path or a query.
+pub(crate) fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            true => encoded.push(char::from(byte)),
+            false => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
 /// Reads a body that is a JSON object.
 pub(crate) fn read_form<T: DeserializeOwned>(body: &[u8], like: &str) -> Result<T, Problem> {
     let text = std::str::from_utf8(body).map_err(|_| Problem::invalid("body", "is not UTF-8"))?;
@@ -276,4 +288,15 @@ fn read_props_at(text: &str) -> Result<(String, Json), Problem> {
     let value =
         Json::parse("value", value).unwrap_or_else(|_| Json::from(serde_json::Value::from(value)));
     Ok((pointer.to_owned(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::encoded;
+
+    #[test]
+    fn a_kind_is_one_part_of_a_query() {
+        assert_eq!(encoded("inbox/a b&c"), "inbox%2Fa%20b%26c");
+        assert_eq!(encoded("mail-1.x"), "mail-1.x");
+    }
 }

@@ -229,7 +229,8 @@ fn the_page_of_a_server_heals_when_the_server_is_back() {
         place.windlass(&["top", "--every", "100ms", "--server", "unix:run/s.sock"]),
         (30, 100),
     );
-    page.until("NODES 0");
+    // That of the server itself.
+    page.until("NODES 1");
     server.signal(Signal::SIGTERM);
     assert_eq!(server.wait(), Some(0));
     page.until("no answer for ");

@@ -5,6 +5,7 @@ use std::{
     io::{Read, Write},
     os::fd::AsFd,
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -13,6 +14,9 @@ use nix::{
 };
 
 use crate::live::{Running, until};
+
+/// How long a test waits for a text.
+const BOUND: Duration = Duration::from_secs(60);
 
 /// The program on a terminal.
 pub(crate) struct Terminal {
@@ -65,9 +69,16 @@ impl Terminal {
 
     fn until_is(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let mut bytes = [0; 4096];
+        let deadline = Instant::now() + BOUND;
         while !is_so(self) {
+            // A page that is drawn again and again is always ready to be read.
+            assert!(
+                Instant::now() < deadline,
+                "{what}: not on the screen within {BOUND:?}:\n{}",
+                self.text()
+            );
             let mut ready = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
-            let ready = poll(&mut ready, PollTimeout::from(60_000_u16)).unwrap();
+            let ready = poll(&mut ready, PollTimeout::from(30_000_u16)).unwrap();
             assert!(
                 ready > 0,
                 "{what}: not on the screen in time:\n{}",

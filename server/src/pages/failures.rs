@@ -122,7 +122,7 @@ fn row(page: &Page, print: Option<&str>, group: &Group<'_>) -> Markup {
                 pre.sample { bdi { (text::cut(text, 300)) } }
                 p.dim {
                     @if let Some(task) = sample { "Sample " (page.task(&task.id)) }
-                    @if page.may_operate() { " · retry all: " code { bdi { (cli::list("retry", &pairs)) } } }
+                    @if page.may_operate() { " · " (super::bulk::retry(page, &pairs)) }
                 }
             }
             td.w { @for kind in group.kinds.iter().take(4) { (text::name(kind)) " " } @if group.kinds.len() > 4 { "+" (group.kinds.len() - 4) } }

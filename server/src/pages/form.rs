@@ -73,17 +73,7 @@ impl Fields {
     }
 }
 
-/// Returns a text as a part of a path or a query.
-pub(super) fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            true => encoded.push(char::from(byte)),
-            false => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
-}
+pub(super) use crate::params::encoded;
 
 #[cfg(test)]
 mod tests {

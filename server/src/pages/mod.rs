@@ -6,6 +6,7 @@
 mod actions;
 mod api;
 mod assets;
+mod bulk;
 mod cli;
 mod doctor;
 mod failures;
@@ -15,6 +16,7 @@ mod limits;
 mod nodes;
 mod overview;
 mod path;
+mod rates;
 mod record;
 mod refused;
 mod schedule;
@@ -66,6 +68,7 @@ pub(crate) fn router(app: &Arc<App>, api: Router) -> Router<Arc<App>> {
         .route("/tasks/{id}/commands/{command}", post(actions::command))
         .route("/tasks/{id}/retry", post(actions::retry))
         .route("/tasks/{id}/signal", post(actions::signal))
+        .route("/bulk", get(bulk::show).post(bulk::start))
         .route("/search", get(search::show))
         .route("/failures", get(failures::show))
         .route("/nodes", get(nodes::show))

@@ -1,11 +1,11 @@
-//! The overview: the numbers of tasks, the oldest due, and what holds tasks back. Every number is a link to its tasks.
+//! The overview: what holds tasks back, what the tasks do now, their numbers, and the oldest due. Every number is a link to its tasks.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::extract::State;
 use maud::{Markup, html};
 use serde::Deserialize;
-use windlass::client::Stats;
+use windlass::client::{Stats, activity::Summary};
 
 use super::{
     Answer,
@@ -64,25 +64,26 @@ pub(super) async fn show(State(app): State<Arc<App>>, page: Page) -> Answer {
     }
     let counts: Counts = page.api.get("/v1/counts").await?;
     let is_empty = counts.counts.iter().all(|count| count.tasks == 0);
-    let (stats, why) = match page.sees_everything() {
+    let (stats, why, rates) = match page.sees_everything() {
         true => {
+            let rates: Summary = page.api.get("/v1/activity").await?;
             let why: Why = page.api.get("/v1/why").await?;
             let stats = app.stats().await.map_err(crate::problem::Problem::from)?;
-            (Some(stats), Some(why))
+            (Some(stats), Some(why), Some(rates))
         }
-        false => (None, None),
+        false => (None, None, None),
     };
     let body = html! {
         h1 { "Overview" }
         @if is_empty { (first_contact()) } @else {
             @if let Some(why) = &why { section #waiting data-settle="" { h2 { "What waits, and why" } (waiting(&page, &why.waiting)) } }
-            // Rates and lateness of starts will stand here.
+            @if let Some(rates) = &rates { section #rates { h2 { "Now" } (super::rates::show(&page, rates)) } }
             section #counts { h2 { "Tasks" } (table(&page, &counts.counts, stats.as_deref())) }
         }
     };
     Ok(page.show(
         (Place::Overview, "Overview"),
-        "windlass why; windlass stats",
+        "windlass top; windlass why; windlass stats",
         &body,
     ))
 }

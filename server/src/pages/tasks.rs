@@ -48,6 +48,7 @@ pub(super) async fn show(page: Page) -> Answer {
         @if records.tasks.is_empty() && is_first && without_cursor.0.is_empty() {
             (super::overview::first_contact())
         } @else {
+            @if !records.tasks.is_empty() { (super::bulk::offer(&page, &without_cursor)) }
             (table(&page, &records.tasks))
             nav.pages aria-label="Pages of the list" {
                 @if let Some(cursor) = &records.previous {

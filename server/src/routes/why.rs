@@ -18,7 +18,7 @@ use super::json;
 use crate::{
     access::{Reader, name},
     app::App,
-    params::Params,
+    params::{Params, encoded},
     problem::Problem,
 };
 
@@ -48,18 +48,6 @@ fn resolve(one: &NotRun<'_>) -> String {
         // Paused ones, and causes that a later version adds.
         cause => format!("GET /v1/tasks?kind={named}&state={}", cause.as_str()),
     }
-}
-
-/// Returns a text as a part of a path or a query.
-fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            true => encoded.push(char::from(byte)),
-            false => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
 }
 
 /// Returns how many tasks there are by kind, and why tasks are not run.
@@ -178,15 +166,4 @@ fn slots(node: &NodeRecord, kind: &Kind) -> u64 {
     of_kind
         .map_or(node.spec.slots, |of| (*of).min(node.spec.slots))
         .into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::encoded;
-
-    #[test]
-    fn a_kind_is_one_part_of_a_query() {
-        assert_eq!(encoded("inbox/a b&c"), "inbox%2Fa%20b%26c");
-        assert_eq!(encoded("mail-1.x"), "mail-1.x");
-    }
 }

@@ -38,7 +38,7 @@ async fn running(kit: &Kit) -> Runner {
 }
 
 /// Waits until a page says something.
-async fn until(kit: &Kit, path: &str, text: &str) -> String {
+pub(super) async fn until(kit: &Kit, path: &str, text: &str) -> String {
     let end = tokio::time::Instant::now() + crate::kit::BOUND;
     loop {
         let page = kit.page(path).await;

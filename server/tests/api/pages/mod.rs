@@ -1,6 +1,7 @@
 //! The pages of the dashboard: what every one of them has, and who may see it.
 
 mod actions;
+mod bulk;
 mod content;
 mod roles;
 
@@ -21,11 +22,12 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Every page that needs no task.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "/",
     "/tasks",
     "/search?q=a",
     "/failures",
+    "/bulk?action=retry&kind=mail",
     "/nodes",
     "/schedules",
     "/limits",

@@ -1,0 +1,169 @@
+//! Bulk operations: the tasks that a filter selects are counted, and a person starts what was counted.
+
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    Answer, cli,
+    form::{Fields, encoded},
+    frame::{Page, Place},
+    record::Records,
+};
+use crate::{bulk::BulkAction, problem::Problem};
+
+/// The parameters of a list that are no filter.
+const OF_LIST: [&str; 5] = ["order", "limit", "cursor", "reversed", "props"];
+/// The fields of the forms that are no filter.
+const OF_FORM: [&str; 3] = ["action", "tasks", "key"];
+/// How many of the tasks the count shows.
+const SHOWN: &str = "10";
+
+/// What a dry run has counted.
+#[derive(Deserialize)]
+struct Counted {
+    tasks: u64,
+    key: String,
+}
+
+#[derive(Deserialize)]
+struct Started {
+    id: String,
+}
+
+/// Returns the pairs of a query that select tasks.
+fn selecting(fields: &Fields) -> Vec<(String, String)> {
+    let is_filter = |name: &str| !OF_LIST.contains(&name) && !OF_FORM.contains(&name);
+    let pairs = fields.0.iter();
+    let pairs = pairs.filter(|(name, value)| {
+        is_filter(name)
+            && (!value.trim().is_empty() || matches!(name.as_str(), "claimed" | "quarantined"))
+    });
+    pairs.cloned().collect()
+}
+
+/// Returns the filter of the API for the pairs of a query.
+fn filter(pairs: &[(String, String)]) -> Value {
+    let mut filter = Map::new();
+    for (name, value) in pairs {
+        match name.as_str() {
+            "state" | "label" | "id" => {
+                let several = filter.entry(name.clone()).or_insert_with(|| json!([]));
+                let parts: Vec<&str> = match name.as_str() {
+                    "state" => value.split(',').collect(),
+                    _ => vec![value],
+                };
+                if let Some(several) = several.as_array_mut() {
+                    several.extend(parts.into_iter().map(Value::from));
+                }
+            }
+            "claimed" | "quarantined" => {
+                filter.insert(name.clone(), json!(value != "false"));
+            }
+            _ => {
+                filter.insert(name.clone(), json!(value));
+            }
+        }
+    }
+    Value::Object(filter)
+}
+
+fn action_of(fields: &Fields) -> Result<BulkAction, Problem> {
+    let given = fields.get("action").unwrap_or_default();
+    let found = BulkAction::ALL
+        .into_iter()
+        .find(|one| one.as_str() == given);
+    found.ok_or_else(|| Problem::invalid("action", "is none of the actions; choose one"))
+}
+
+/// Counts the tasks, and shows what would happen.
+pub(super) async fn show(page: Page) -> Answer {
+    let query = page.query()?;
+    let action = action_of(&query)?;
+    let pairs = selecting(&query);
+    let name = action.as_str();
+    let body = json!({"filter": filter(&pairs), "action": action}).to_string();
+    let counted: Counted = page.api.post("/v1/bulk", body).await?;
+    let list = Fields(pairs.clone());
+    let asked = list.with("limit", SHOWN).with("props", "false");
+    let records: Records = page.api.get(&format!("/v1/tasks{}", asked.query())).await?;
+    let number = match counted.tasks {
+        1 => "1 task".to_owned(),
+        tasks => format!("{tasks} tasks"),
+    };
+    let body = html! {
+        h1 { (title(action)) " " (number) "?" }
+        section #preview data-still="" {
+            @if counted.tasks == 0 { p.none { "No task matches." } } @else {
+                p { "A task in the background does it: it can be paused, goes on after a crash, and names each task that it could not \
+                     change. Tasks that are submitted from now on are left alone." }
+                form method="post" action={ (page.base) "/bulk" } {
+                    @for (name, value) in &pairs { input type="hidden" name=(name) value=(value); }
+                    input type="hidden" name="action" value=(name);
+                    input type="hidden" name="tasks" value=(counted.tasks);
+                    input type="hidden" name="key" value=(counted.key);
+                    button.danger[matches!(action, BulkAction::Kill | BulkAction::Delete)] { (title(action)) " " (number) }
+                }
+                p { a href={ (page.base) "/tasks" (list.query()) } { "All of them" } ", or the first:" }
+                (super::tasks::table(&page, &records.tasks))
+            }
+        }
+    };
+    let line = cli::list(&format!("bulk {name}"), &pairs);
+    Ok(page.show((Place::Tasks, "Bulk operation"), &line, &body))
+}
+
+/// Starts the operation, and shows its task.
+pub(super) async fn start(page: Page, fields: Fields) -> Answer {
+    let action = action_of(&fields)?;
+    let tasks = fields
+        .get("tasks")
+        .and_then(|tasks| tasks.parse::<u64>().ok());
+    let tasks =
+        tasks.ok_or_else(|| Problem::invalid("tasks", "is no number; count the tasks again"))?;
+    let body = json!({
+        "filter": filter(&selecting(&fields)),
+        "action": action,
+        "tasks": tasks,
+        "key": fields.get("key"),
+    });
+    let started: Started = page.api.post("/v1/bulk", body.to_string()).await?;
+    Ok(page.to(&format!("/tasks/{}", encoded(&started.id))))
+}
+
+fn title(action: BulkAction) -> &'static str {
+    match action {
+        BulkAction::Pause => "Pause",
+        BulkAction::Resume => "Resume",
+        BulkAction::Release => "Release",
+        BulkAction::Complete => "Complete",
+        BulkAction::Kill => "Kill",
+        BulkAction::Retry => "Retry",
+        BulkAction::Delete => "Delete",
+    }
+}
+
+/// Offers an action on every task that a query selects.
+pub(super) fn offer(page: &Page, query: &Fields) -> Markup {
+    html! {
+        @if page.may_operate() {
+            details data-key="bulk" {
+                summary { "Change all that match…" }
+                form.box action={ (page.base) "/bulk" } {
+                    @for (name, value) in selecting(query) { input type="hidden" name=(name) value=(value); }
+                    label { "Action "
+                        select name="action" { @for one in BulkAction::ALL { option value=(one.as_str()) { (title(one)) } } }
+                    }
+                    button { "Count the tasks" }
+                }
+                p.dim { a href={ (page.base) "/tasks?kind=bulk" } { "Bulk operations" } " are tasks of their own." }
+            }
+        }
+    }
+}
+
+/// Returns the link that counts the tasks of a query for a retry.
+pub(super) fn retry(page: &Page, pairs: &[(String, String)]) -> Markup {
+    let query = Fields(pairs.to_vec()).with("action", "retry");
+    html! { a href={ (page.base) "/bulk" (query.query()) } { "Retry all…" } }
+}
