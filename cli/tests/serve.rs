@@ -372,12 +372,10 @@ fn a_server_alone_runs_schedules_and_bulk_operations() {
     let (code, _, err) = place.run(&["schedule", "create", "often", "--spec", spec]);
     assert_eq!(code, 0, "{err}");
     until("a run of the schedule", || {
-        place
-            .run(&[
-                "list", "--kind", "mail", "--state", "runnable", "-o", "json",
-            ])
-            .1
-            != ""
+        let words = [
+            "list", "--kind", "mail", "--state", "runnable", "-o", "json",
+        ];
+        !place.run(&words).1.is_empty()
     });
     let (code, id, err) = place.run(&[
         "bulk", "delete", "--kind", "mail", "--state", "paused", "--yes",
