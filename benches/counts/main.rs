@@ -31,8 +31,8 @@ const PATHS: [(&str, Run); 10] = [
     ("runner-transition-sqlite", runner::transitions_on_sqlite),
     ("runner-task-sqlite", runner::tasks_on_sqlite),
     (
-        "runner-task-sqlite-metrics",
-        runner::recorded_tasks_on_sqlite,
+        "runner-task-memory-metrics",
+        runner::recorded_tasks_in_memory,
     ),
     ("commit-sqlite", store::commits),
     ("submit-sqlite", store::submits),

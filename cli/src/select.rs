@@ -64,10 +64,33 @@ impl SelectArgs {
                 self.has_ids_alone()?;
                 self.by_id(client, out).await
             }
-            (true, true, false) => Err(Failure::Usage(format!(
-                "no task is named; give ids, filters such as --state, or --all to {verb} every task"
-            ))),
+            (true, true, false) => Err(none_named(verb)),
             (true, ..) => self.by_filter(client, out, verb, &filter, wanted).await,
+        }
+    }
+
+    /// Returns the filter of what is selected: of the ids, or the filters. `verb` names the action.
+    pub(crate) fn selecting(&self, verb: &str) -> Result<Filter, Failure> {
+        let mut filter = self.filter.filter()?;
+        if !self.ids.is_empty() {
+            self.has_ids_alone()?;
+            filter.ids = self.ids();
+        } else if filter.is_all() && !self.all {
+            return Err(none_named(verb));
+        }
+        Ok(filter)
+    }
+
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    /// Returns whether to act on this many tasks: with --yes, or after a question.
+    pub(crate) fn is_confirmed(&self, verb: &str, count: &str) -> Result<bool, Failure> {
+        match (self.yes, can_ask()) {
+            (true, _) => Ok(true),
+            (false, true) => ask(&format!("{verb} {count}?")),
+            (false, false) => Err(unasked(verb, count)),
         }
     }
 
@@ -185,6 +208,12 @@ async fn read(client: &Client, ids: Vec<TaskId>) -> (Vec<TaskRecord>, Exit) {
         }
     }
     (records, exit)
+}
+
+fn none_named(verb: &str) -> Failure {
+    Failure::Usage(format!(
+        "no task is named; give ids, filters such as --state, or --all to {verb} every task"
+    ))
 }
 
 fn note_dry_run(out: &Output, verb: &str, tasks: usize) {

@@ -9,9 +9,8 @@ use windlass_server::{
 
 use crate::{
     exit::{Exit, Failure},
-    filters::FilterArgs,
     global::Global,
-    select::{ask, can_ask, count, unasked},
+    select::{SelectArgs, count},
     waiting::note_unhandled,
 };
 
@@ -34,19 +33,7 @@ pub(crate) struct Args {
     action: String,
 
     #[command(flatten)]
-    filter: FilterArgs,
-
-    /// Every task of the store
-    #[arg(long, help_heading = "Filters")]
-    all: bool,
-
-    /// Count the tasks, and change none
-    #[arg(long)]
-    dry_run: bool,
-
-    /// Do not ask for confirmation
-    #[arg(short, long)]
-    yes: bool,
+    select: SelectArgs,
 }
 
 /// What was counted, and the task of the operation.
@@ -70,26 +57,14 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .find(|action| action.as_str() == args.action);
     let action =
         action.ok_or_else(|| Failure::Usage(format!("ACTION: '{}' is not one", args.action)))?;
-    let filter = args.filter.filter()?;
-    if filter.is_all() && !args.all {
-        return Err(Failure::Usage(format!(
-            "no task is named; give filters such as --state, or --all to {} every task",
-            action.as_str()
-        )));
-    }
-    let filter = BulkFilter::of(&filter)?;
+    let filter = BulkFilter::of(&args.select.selecting(action.as_str())?)?;
     let scope = Scope::default();
     let counted = bulk::dry_run(&client, &filter, action, &scope).await?;
     let number = count(usize::try_from(counted.tasks).unwrap_or(usize::MAX));
-    let start = !args.dry_run && counted.tasks > 0;
-    if start && !args.yes {
-        if !can_ask() {
-            return Err(unasked(action.as_str(), &number));
-        }
-        if !ask(&format!("{} {number}?", action.as_str()))? {
-            out.note("nothing was changed");
-            return Ok(Exit::No);
-        }
+    let start = !args.select.is_dry_run() && counted.tasks > 0;
+    if start && !args.select.is_confirmed(action.as_str(), &number)? {
+        out.note("nothing was changed");
+        return Ok(Exit::No);
     }
     let id = match start {
         true => Some(begun(&client, (filter, action), &counted).await?),

@@ -75,6 +75,9 @@ def test_every_request_of_the_api_has_a_method(server: Server) -> None:
     client.delete_schedule("nightly")
     # The namespace
     assert client.counts()["counts"] and client.scale("a")["kind"] == "a"
+    counted = client.bulk("kill", {"kind": "nothing"})
+    assert counted["tasks"] == 0
+    assert client.bulk("kill", {"kind": "nothing"}, tasks=0, key=counted["key"])["id"].startswith("bulk-")
     assert [window["name"] for window in client.activity()["windows"]] == ["10s", "1m", "10m", "1h"]
     for what in ("stats", "limits", "nodes", "audit", "doctor", "servers", "time", "masks", "tokens", "openapi.json"):
         assert client.see(what) is not None

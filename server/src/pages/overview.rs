@@ -15,17 +15,6 @@ use super::{
 };
 use crate::app::App;
 
-/// The states of the table, in its order.
-const STATES: [&str; 8] = [
-    "runnable",
-    "sleeping",
-    "paused",
-    "fault",
-    "completed",
-    "failed",
-    "killed",
-    "quarantined",
-];
 /// The most kinds, and the most reasons, of the page.
 const KINDS: usize = 60;
 const REASONS: usize = 40;
@@ -146,10 +135,9 @@ fn table(page: &Page, counts: &[Count], stats: Option<&Stats>) -> Markup {
             .insert(&count.state, count.tasks);
     }
     let total = |state: &str| -> u64 { kinds.values().filter_map(|of| of.get(state)).sum() };
-    let shown_states: Vec<&str> = STATES
-        .into_iter()
-        .filter(|state| total(state) > 0)
-        .collect();
+    // In this order.
+    let states = text::STATES.into_iter().chain(["quarantined"]);
+    let shown_states: Vec<&str> = states.filter(|state| total(state) > 0).collect();
     let oldest = |kind: &str| {
         let of = stats?.kinds.iter().find(|of| of.kind.as_str() == kind)?;
         of.oldest_due

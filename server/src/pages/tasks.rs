@@ -17,17 +17,6 @@ const LABEL: usize = 32;
 /// How many labels of a task a row has.
 const LABELS: usize = 3;
 
-/// The states that the filter offers.
-const STATES: [&str; 7] = [
-    "runnable",
-    "sleeping",
-    "paused",
-    "fault",
-    "completed",
-    "failed",
-    "killed",
-];
-
 pub(super) async fn show(page: Page) -> Answer {
     let mut query = page.query()?;
     // A form sends its empty fields too.
@@ -92,8 +81,8 @@ fn filter(page: &Page, query: &Fields) -> Markup {
             label { "State"
                 select name="state" {
                     option value="" { "any" }
-                    @if !state.is_empty() && !STATES.contains(&state) { option selected { (state) } }
-                    @for one in STATES { option selected[one == state] { (one) } }
+                    @if !state.is_empty() && !text::STATES.contains(&state) { option selected { (state) } }
+                    @for one in text::STATES { option selected[one == state] { (one) } }
                 }
             }
             (text("kind", "Kind", "mail or mail/*"))

@@ -3,6 +3,17 @@
 use jiff::{Timestamp, tz::TimeZone};
 use maud::{Markup, html};
 
+/// The states of tasks, as pages list them.
+pub(super) const STATES: [&str; 7] = [
+    "runnable",
+    "sleeping",
+    "paused",
+    "fault",
+    "completed",
+    "failed",
+    "killed",
+];
+
 /// The most characters of an id, a kind or a name in a table.
 const NAME: usize = 72;
 

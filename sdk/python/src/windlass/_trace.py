@@ -56,5 +56,20 @@ def run(job: Any) -> Iterator[Span]:
         kind=_otel.trace.SpanKind.CONSUMER,
         links=[_otel.trace.Link(submitted)] if submitted.is_valid else [],
         attributes={"task": job.id, "kind": job.kind, "fence": job.fence, "attempt": job.attempt},
+        # The text of an exception may raise another one.
+        record_exception=False,
+        set_status_on_exception=False,
     ) as span:
-        yield Span(span)
+        try:
+            yield Span(span)
+        except Exception as error:
+            Span(span).failed(_text(error))
+            raise
+
+
+def _text(error: Exception) -> str:
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:
+        return name
