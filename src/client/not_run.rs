@@ -31,7 +31,7 @@ impl Cause<'_> {
     pub fn text(&self) -> String {
         let text = match self {
             Self::Reason(reason) => return reason.to_string(),
-            Self::Paused => "it is paused, and runs again after the command run",
+            Self::Paused => "it is paused until it is resumed",
             Self::Quarantined => "its record cannot be read; a retry starts it again",
         };
         text.to_owned()

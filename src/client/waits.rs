@@ -215,7 +215,7 @@ impl WaitReason {
                 true => n.claims,
                 false => n.claims.min(n.status.running.into()),
             };
-            kind.is_built_in() || taken < n.spec.slots.into()
+            kind.is_built_in() || (taken < n.spec.slots.into() && !n.status.full.contains(kind))
         };
 
         let left = nodes.iter().collect();

@@ -109,8 +109,11 @@ fn present(record: &TaskRecord, sees_nodes: bool) -> String {
     match (&state.status, &record.node) {
         (_, Some(node)) if sees_nodes => format!("node '{node}' has claimed it"),
         (_, Some(_)) => "a node has claimed it".to_owned(),
+        (status, None) if record.commands > 0 && !status.code().is_terminal() => {
+            "a command waits in its queue, and a node will claim it".to_owned()
+        }
         (TaskStatus::Sleeping { until }, None) => format!("it sleeps until {until:.0}"),
-        (TaskStatus::Paused, None) => "it is paused; the command run resumes it".to_owned(),
+        (TaskStatus::Paused, None) => "it is paused until it is resumed".to_owned(),
         (TaskStatus::Runnable | TaskStatus::Fault, None) => {
             "it can run, and a node will claim it".to_owned()
         }

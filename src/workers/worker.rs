@@ -225,6 +225,11 @@ impl Board {
     /// Notes how many tasks of each kind the worker has.
     pub(super) fn holds(&mut self, held: HashMap<Kind, u32>) {
         self.status.running = held.values().sum();
+        let used = |kind: &Kind| held.get(kind).copied().unwrap_or(0);
+        let full = self.offers.iter();
+        let full = full.filter(|(kind, offer)| used(kind) >= offer.slots);
+        self.status.full = full.map(|(kind, _)| kind.clone()).collect();
+        self.status.full.sort();
         self.held = held;
     }
 }

@@ -1,8 +1,9 @@
 //! `windlass why`: which tasks are not run, why, and what to do.
 
 use windlass::{
-    Kind, TaskId,
+    Kind, StateKind, TaskId,
     client::{Cause, NotRun, WaitReason},
+    store::TaskRecord,
     wire::{TaskWhyForm, WhyForm},
 };
 
@@ -52,7 +53,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         return Ok(Exit::Ok);
     }
     if form.waiting.is_empty() {
-        out.note("every task that is due runs, or will be claimed");
+        match &args.kind {
+            Some(filter) if stats.kinds.is_empty() => {
+                out.note(format!("there are no tasks of the kind {filter}"));
+            }
+            _ => out.note("every task that is due runs, or will be claimed"),
+        }
     }
     // Lines, because a table would cut them off.
     for one in &form.waiting {
@@ -80,14 +86,37 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
     out.line(one_line(form.text.as_deref().unwrap_or_default()))?;
     match &reason {
         Some(WaitReason::Tasks(_)) => out.line(format!("   try: {}", hint.on_task("graph", id)))?,
+        Some(WaitReason::Full(nodes)) => {
+            let node = nodes.first().map_or("NODE", |node| node.as_str());
+            let words = format!("list --claimed --node {}", quoted(node));
+            out.line(format!("   try: {}", hint.command(&words)))?;
+        }
         Some(WaitReason::Limit(_)) => out.line(format!("   try: {}", hint.command("stats")))?,
         Some(reason) if !lists(reason) => {
             let words = remedy(&record.task.kind, reason);
             out.line(format!("   try: {}", hint.command(&words)))?;
         }
+        None if record.state.is_err() || is_state(&record, StateKind::Failed) => {
+            if let Some(error) = record
+                .state
+                .as_ref()
+                .ok()
+                .and_then(|state| state.errors.last())
+            {
+                out.line(format!("   error: {}", one_line(&error.error)))?;
+            }
+            out.line(format!("   try: {}", hint.on_task("retry", id)))?;
+        }
+        None if is_state(&record, StateKind::Paused) && record.commands == 0 => {
+            out.line(format!("   try: {}", hint.on_task("resume", id)))?;
+        }
         _ => {}
     }
     Ok(Exit::Ok)
+}
+
+fn is_state(record: &TaskRecord, state: StateKind) -> bool {
+    record.state.as_ref().is_ok_and(|of| of.code() == state)
 }
 
 /// Returns the command that shows or resolves why tasks are not run.
@@ -95,6 +124,8 @@ pub(crate) fn resolve(one: &NotRun<'_>, hint: &Hint) -> String {
     let kind = option("--kind", one.of.kind.as_str());
     let words = match one.cause {
         Cause::Reason(reason) => remedy(&one.of.kind, reason),
+        // A resume of every schedule would start those that somebody has paused on purpose.
+        Cause::Paused if one.of.kind.as_str() == Kind::SCHEDULE => "schedule list".to_owned(),
         Cause::Paused => format!("resume {kind} --state paused"),
         Cause::Quarantined => format!("retry {kind} --quarantined"),
         cause => format!("list {kind} --state {}", cause.as_str()),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use windlass::{
-    Client, Invalid, NewTask, TaskId,
-    store::{Cursor, Error, Order, Query, TaskPage},
+    Client, Invalid, NewTask, StateKind, TaskId,
+    store::{Cursor, Error, Filter, Order, Query, TaskPage},
 };
 
 use super::{BulkAction, BulkFilter, KIND, Spec, act::concerns};
@@ -65,7 +65,7 @@ pub async fn dry_run(
     scope: &Scope,
 ) -> Result<Count, Error> {
     let at = client.now();
-    let tasks = count(client, filter, scope, at).await?;
+    let tasks = count(client, (filter, action), scope, at).await?;
     Ok(Count {
         tasks,
         at,
@@ -97,7 +97,7 @@ pub async fn start(
         let what = "is older than ten minutes; make another dry run";
         return Err(Invalid::new("key", what).into());
     }
-    let found = count(client, &filter, scope, counted_at).await?;
+    let found = count(client, (&filter, action), scope, counted_at).await?;
     if found > tasks {
         let what = format!("is {tasks}, and {found} match now; make another dry run");
         return Err(Invalid::new("tasks", what).into());
@@ -119,13 +119,13 @@ pub async fn start(
 /// Counts the tasks that match and were submitted before this time.
 async fn count(
     client: &Client,
-    filter: &BulkFilter,
+    (filter, action): (&BulkFilter, BulkAction),
     scope: &Scope,
     before: Timestamp,
 ) -> Result<u64, Error> {
     let (mut found, mut read, mut cursor) = (0, 0, None);
     loop {
-        let page = page(client, filter, PAGE, cursor.as_ref()).await?;
+        let page = page(client, (filter, action), PAGE, cursor.as_ref()).await?;
         read += page.tasks.len() as u64;
         let of_caller = page
             .tasks
@@ -145,10 +145,24 @@ async fn count(
     }
 }
 
+/// Returns the filter for a store. Without a state it selects only tasks to which the action can apply, as the commands of the
+/// command line do.
+fn selecting(filter: &BulkFilter, action: BulkAction) -> Result<Filter, Error> {
+    let mut selecting = filter.to_filter()?;
+    if selecting.states.is_empty() && !selecting.quarantined && action != BulkAction::Delete {
+        let takes_ended = action == BulkAction::Retry;
+        let states = StateKind::ALL.into_iter();
+        selecting.states = states
+            .filter(|state| state.is_terminal() == takes_ended)
+            .collect();
+    }
+    Ok(selecting)
+}
+
 /// Reads some of the tasks that a filter selects, in the order of their submits.
 pub(super) async fn page(
     client: &Client,
-    filter: &BulkFilter,
+    (filter, action): (&BulkFilter, BulkAction),
     limit: u32,
     cursor: Option<&Cursor>,
 ) -> Result<TaskPage, Error> {

@@ -24,7 +24,8 @@ use windlass::{
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct BulkFilter {
-    /// Only tasks in one of these states; any by default.
+    /// Only tasks in one of these states. By default those to which the action can apply: live tasks for a command, ended ones for
+    /// a retry, any for a deletion.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<StateKind>,
     /// Only tasks of this kind; `inbox/*` for every kind that begins with `inbox/`.

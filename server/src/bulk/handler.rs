@@ -100,7 +100,13 @@ impl Handler {
     ) -> Result<bool, Stopped> {
         let scope = self.scope(spec).await?;
         let client = windlass::Client::new(&self.store);
-        let page = page(&client, &spec.filter, STEP, progress.cursor.as_ref()).await?;
+        let page = page(
+            &client,
+            (&spec.filter, spec.action),
+            STEP,
+            progress.cursor.as_ref(),
+        )
+        .await?;
         let concerned = |record: &&TaskRecord| {
             concerns(record, &spec.filter, &scope, spec.counted_at) && record.task.id != *task.id()
         };
@@ -185,7 +191,7 @@ impl StatefulHandler for Handler {
             let mut next = progress.clone();
             match self.step(&task, &spec, &mut next).await {
                 Ok(true) => {}
-                Ok(false) => return Message::complete_with(&next).with_data(&next),
+                Ok(false) => return Message::complete_with(&next),
                 Err(Stopped::Store(error)) => return Message::error(error),
                 Err(Stopped::For(reason)) => return Message::fail(reason),
             }

@@ -73,7 +73,7 @@ fn action_of(fields: &Fields) -> Result<BulkAction, Problem> {
     let found = BulkAction::ALL
         .into_iter()
         .find(|one| one.as_str() == given);
-    found.ok_or_else(|| Problem::invalid("action", "is none of the actions; choose one"))
+    found.ok_or_else(|| Problem::invalid("action", "is none of pause, resume, release, complete, kill, retry, delete; choose one on the list of tasks"))
 }
 
 /// Counts the tasks, and shows what would happen.

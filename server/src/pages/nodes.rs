@@ -97,11 +97,13 @@ pub(super) async fn show(page: Page) -> Answer {
             p.none { "No node is live, so nothing runs. This starts one for commands:" }
             pre.command { "windlass worker" }
         } @else {
-            table.rows {
-                thead { tr { th { "Node" } th { "State" } th.number { "Runs" } th.w { "Kinds" } th { "Lease left" } th.w { "Version" } th.w { "Joined" }
-                    @if page.is_admin() { th { "Actions" } }
-                } }
-                tbody { @for node in nodes.nodes.iter().take(MOST) { (row(&page, node)) } }
+            div.scroll tabindex="0" role="region" aria-label="Nodes and workers" {
+                table.rows {
+                    thead { tr { th { "Node" } th { "State" } th.number { "Runs" } th.w { "Kinds" } th { "Lease left" } th.w { "Version" } th.w { "Joined" }
+                        @if page.is_admin() { th { "Actions" } }
+                    } }
+                    tbody { @for node in nodes.nodes.iter().take(MOST) { (row(&page, node)) } }
+                }
             }
             @if nodes.nodes.len() > MOST { p.dim { "The first " (MOST) " of " (nodes.nodes.len()) " nodes." } }
         }

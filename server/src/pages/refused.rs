@@ -84,6 +84,7 @@ fn sign_in(base: &str, shown: &Shown) -> Markup {
         h1 { "Open a session" }
         p { "This page needs a session. A link opens one, once, within five minutes. On the machine of the server, run:" }
         pre.command { "windlass token link" }
+        p { "If the server listens on another port than 7474, add " code { "--url" } " with the address of this page." }
         p { "With TLS or behind a proxy, " a href={ (base) "/session" } { "a token" } " opens one, too." }
         p.dim { bdi { (text::cut(&shown.detail, 2000)) } }
     }

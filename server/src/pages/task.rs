@@ -85,7 +85,10 @@ fn why(page: &Page, seen: &Seen) -> Markup {
         _ if task.is_quarantined() => (Some(cli::on("retry", &task.id)), None),
         _ if task.state == "paused" => (Some(cli::on("resume", &task.id)), None),
         Some("no_node" | "data_version" | "labels") => (
-            Some("windlass worker".to_owned()),
+            // Other kinds need the program that has their handler.
+            ["exec", "schedule", "bulk"]
+                .contains(&task.kind.as_str())
+                .then(|| "windlass worker".to_owned()),
             Some(("/nodes".to_owned(), "Nodes")),
         ),
         Some("not_claiming") => (

@@ -76,7 +76,10 @@ async fn an_operation_changes_what_was_counted_and_names_each_refusal() {
     for id in ["p1", "p2"] {
         kit.submit(id, "pay").await;
     }
-    let retry = body("retry", &json!({"kind": "pay"}));
+    let retry = body("retry", &json!({"kind": "pay", "state": ["runnable"]}));
+    let ended = body("retry", &json!({"kind": "pay"}));
+    let none = counted(&kit, &kit.admin, &ended).await;
+    assert_eq!(none["tasks"], 0, "a retry is for tasks that have ended");
     let delete = body("delete", &json!({"kind": "mail", "state": ["paused"]}));
     let dry = counted(&kit, &kit.admin, &delete).await;
     assert_eq!(dry["tasks"], 450);

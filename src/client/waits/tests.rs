@@ -101,6 +101,14 @@ fn every_reason_is_returned_and_none_when_there_is_room() {
     (full.status.running, full.claims) = (2, 2);
     let nodes = [nodes[1].clone(), full];
     assert_eq!(why(&task, &nodes), Some(WaitReason::Full(named("full"))));
+    // Only the slots of the kind are in use.
+    let mut of_kind = node("full");
+    of_kind.status.full = vec![task.task.kind.clone()];
+    let nodes_of_kind = [of_kind];
+    assert_eq!(
+        why(&task, &nodes_of_kind),
+        Some(WaitReason::Full(named("full")))
+    );
     // The store counts the node's claims before the node reports that they run.
     let mut claimed = node("full");
     claimed.claims = 2;

@@ -102,6 +102,14 @@ impl Capacity {
         is_full || of_kind.saturating_add(more) > limit
     }
 
+    /// Returns the kinds whose own slots are all in use.
+    pub(super) fn full(&self) -> impl Iterator<Item = &Kind> + Clone {
+        let used = |kind: &Kind| self.active_of.get(kind).copied().unwrap_or(0);
+        let full = self.of_kind.iter();
+        let full = full.filter(move |(kind, slots)| used(kind) >= **slots);
+        full.map(|(kind, _)| kind)
+    }
+
     /// Returns the slots of each kind with its own handler or an active task, except the exempt kinds.
     pub(super) fn usage(&self) -> impl Iterator<Item = SlotsOfKind> {
         let kinds: BTreeSet<&Kind> = self.of_kind.keys().chain(self.active_of.keys()).collect();

@@ -326,7 +326,8 @@ impl Engine {
 
     fn report_status(&mut self) {
         let faults = self.node_faults.report(self.deps.clock.now());
-        if let Some((status, report)) = self.mode.status(self.slots.running(), faults) {
+        let (running, full) = (self.slots.running(), self.capacity.full());
+        if let Some((status, report)) = self.mode.status(running, full, faults) {
             // A notification renews the lease at once; without one the status is sent with the next
             // renewal.
             self.deps.wanted.send_if_modified(|wanted| {

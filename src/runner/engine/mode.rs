@@ -3,6 +3,7 @@
 use std::{mem, time::Duration};
 
 use tokio::{sync::oneshot, time::Instant};
+use windlass_statemachine::Kind;
 
 use crate::store::{NodeCommandId, NodeFault, NodeStatus};
 
@@ -134,17 +135,20 @@ impl NodeMode {
     }
 
     /// Returns the status of the node and how soon to report it; `None` when it is unchanged.
-    pub(super) fn status(
+    pub(super) fn status<'a>(
         &mut self,
         running: u32,
+        full: impl Iterator<Item = &'a Kind> + Clone,
         faults: &[NodeFault],
     ) -> Option<(NodeStatus, Report)> {
         let last = &self.last;
+        let is_as_full = full.clone().count() == last.full.len()
+            && full.clone().all(|kind| last.full.contains(kind));
         let report = if (self.is_frozen(), self.is_emptying()) != (last.frozen, last.draining)
             || faults != last.faults
         {
             Report::AtOnce
-        } else if running != last.running {
+        } else if running != last.running || !is_as_full {
             Report::WithRenewal
         } else {
             return None;
@@ -153,6 +157,7 @@ impl NodeMode {
             frozen: self.is_frozen(),
             draining: self.is_emptying(),
             running,
+            full: full.cloned().collect(),
             faults: faults.to_vec(),
         };
         self.last.clone_from(&status);
@@ -186,22 +191,35 @@ mod tests {
     #[test]
     fn the_store_learns_of_modes_and_faults_at_once_and_of_a_count_with_a_renewal() {
         let mut mode = NodeMode::default();
-        assert_eq!(mode.status(0, &[]), None);
+        fn full(kinds: &[Kind]) -> std::slice::Iter<'_, Kind> {
+            kinds.iter()
+        }
+        assert_eq!(mode.status(0, full(&[]), &[]), None);
         let report = |status: Option<(NodeStatus, Report)>| status.map(|(_, report)| report);
-        assert_eq!(report(mode.status(2, &[])), Some(Report::WithRenewal));
+        assert_eq!(
+            report(mode.status(2, full(&[]), &[])),
+            Some(Report::WithRenewal)
+        );
         mode.freeze();
-        let (status, at_once) = mode.status(3, &[]).unwrap();
+        let (status, at_once) = mode.status(3, full(&[]), &[]).unwrap();
         assert!(status.frozen && status.running == 3);
         assert_eq!(at_once, Report::AtOnce);
-        assert_eq!(mode.status(3, &[]), None);
+        assert_eq!(mode.status(3, full(&[]), &[]), None);
         let fault = NodeFault {
             kind: "exec".parse().unwrap(),
             reason: "full".into(),
             since: jiff::Timestamp::UNIX_EPOCH,
             next_try: jiff::Timestamp::UNIX_EPOCH,
         };
-        assert_eq!(report(mode.status(3, &[fault])), Some(Report::AtOnce));
-        assert_eq!(report(mode.status(3, &[])), Some(Report::AtOnce));
+        assert_eq!(
+            report(mode.status(3, full(&[]), &[fault])),
+            Some(Report::AtOnce)
+        );
+        assert_eq!(report(mode.status(3, full(&[]), &[])), Some(Report::AtOnce));
+        let kinds: [Kind; 1] = ["exec".parse().unwrap()];
+        let (status, later) = mode.status(3, full(&kinds), &[]).unwrap();
+        assert_eq!((status.full, later), (kinds.to_vec(), Report::WithRenewal));
+        assert_eq!(mode.status(3, full(&kinds), &[]), None);
     }
 
     #[test]

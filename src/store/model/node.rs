@@ -112,6 +112,9 @@ pub struct NodeStatus {
     pub draining: bool,
     /// How many handlers run.
     pub running: u32,
+    /// The kinds whose own slots are all in use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub full: Vec<Kind>,
     /// The kinds that the node cannot run at present because of a fault of its machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<NodeFault>,

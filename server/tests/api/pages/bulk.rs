@@ -84,7 +84,7 @@ async fn a_reader_is_offered_no_bulk_operation_and_a_wrong_filter_is_named() {
         .await;
     assert_eq!(refused.status, 403, "{}", refused.text);
     for (path, says) in [
-        ("/bulk?kind=mail", "choose one"),
+        ("/bulk?kind=mail", "choose one on"),
         ("/bulk?action=kill&waits=limit", "waits"),
         ("/bulk?action=kill&label=%3Dx", "label"),
     ] {
