@@ -69,22 +69,27 @@ mod export {
 #[cfg(feature = "otlp")]
 mod export {
     use std::{
-        fmt,
         sync::{Arc, OnceLock},
         time::Duration,
     };
 
-    use opentelemetry::{KeyValue, trace::TracerProvider};
+    use opentelemetry::{Context, KeyValue, trace::TracerProvider};
     use opentelemetry_otlp::SpanExporter;
     use opentelemetry_sdk::{
         Resource,
         error::{OTelSdkError, OTelSdkResult},
-        trace::{SdkTracerProvider, SpanData, SpanExporter as Export},
+        trace::{
+            BatchSpanProcessor, SdkTracerProvider, Span, SpanData, SpanExporter as Export,
+            SpanProcessor,
+        },
     };
     use tokio::runtime::Handle;
     use tracing_subscriber::{Layer, filter};
 
     use super::{Failure, PROTOCOLS, Spans, set};
+
+    /// How long the end of the process waits for the last export.
+    const PATIENCE: Duration = Duration::from_secs(2);
 
     /// The export of this process.
     #[derive(Debug)]
@@ -94,31 +99,57 @@ mod export {
         late: Late,
     }
 
-    /// An exporter that is made once the async runtime exists, in which it then runs.
-    #[derive(Clone)]
-    struct Late(Arc<OnceLock<(Handle, Arc<SpanExporter>)>>);
+    /// Passes spans to a processor that is made once the process runs tasks. The thread of the processor would take the signals of a
+    /// supervisor.
+    #[derive(Debug, Clone, Default)]
+    struct Late(Arc<OnceLock<BatchSpanProcessor>>);
 
-    impl fmt::Debug for Late {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("Late")
+    impl SpanProcessor for Late {
+        fn on_start(&self, span: &mut Span, context: &Context) {
+            if let Some(processor) = self.0.get() {
+                processor.on_start(span, context);
+            }
+        }
+
+        fn on_end(&self, span: SpanData) {
+            if let Some(processor) = self.0.get() {
+                processor.on_end(span);
+            }
+        }
+
+        fn force_flush(&self) -> OTelSdkResult {
+            self.0.get().map_or(Ok(()), SpanProcessor::force_flush)
+        }
+
+        fn shutdown_with_timeout(&self, time: Duration) -> OTelSdkResult {
+            let processor = self.0.get();
+            processor.map_or(Ok(()), |processor| processor.shutdown_with_timeout(time))
         }
     }
 
-    impl Export for Late {
+    /// An exporter that runs in the async runtime.
+    #[derive(Debug)]
+    struct InRuntime {
+        runtime: Handle,
+        exporter: Arc<SpanExporter>,
+    }
+
+    impl Export for InRuntime {
         async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
-            let Some((runtime, exporter)) = self.0.get().cloned() else {
-                return Err(OTelSdkError::InternalFailure(
-                    "the export has not begun".into(),
-                ));
-            };
-            let exported = runtime.spawn(async move { exporter.export(batch).await });
+            let exporter = self.exporter.clone();
+            let exported = self
+                .runtime
+                .spawn(async move { exporter.export(batch).await });
             exported
                 .await
                 .unwrap_or_else(|error| Err(OTelSdkError::InternalFailure(error.to_string())))
         }
 
-        // The exporter gets the resource when it is made.
-        fn set_resource(&mut self, _: &Resource) {}
+        fn set_resource(&mut self, resource: &Resource) {
+            if let Some(exporter) = Arc::get_mut(&mut self.exporter) {
+                exporter.set_resource(resource);
+            }
+        }
     }
 
     impl Traces {
@@ -136,7 +167,7 @@ mod export {
                     "{name}: '{protocol}' is not supported; give grpc, and the endpoint for gRPC, whose port is usually 4317"
                 )));
             }
-            let late = Late(Arc::default());
+            let late = Late::default();
             let named = std::env::var("OTEL_SERVICE_NAME").is_ok_and(|name| !name.is_empty());
             let resource = Resource::builder();
             let resource = match named {
@@ -146,7 +177,7 @@ mod export {
             let resource = resource.build();
             let provider = SdkTracerProvider::builder()
                 .with_resource(resource.clone())
-                .with_batch_exporter(late.clone())
+                .with_span_processor(late.clone())
                 .build();
             let layer = tracing_opentelemetry::layer()
                 .with_tracer(provider.tracer("windlass"))
@@ -169,19 +200,33 @@ mod export {
         /// [`Failure::Usage`] for an endpoint that cannot be used.
         pub(crate) fn begin(&self) -> Result<(), Failure> {
             let exporter = SpanExporter::builder().with_tonic().build();
-            let mut exporter = exporter.map_err(|error| {
+            let exporter = exporter.map_err(|error| {
                 let (name, value) = super::wanted().unwrap_or_default();
                 Failure::Usage(format!("{name}: '{value}' cannot be used: {error}"))
             })?;
-            exporter.set_resource(&self.resource);
-            let _ = self.late.0.set((Handle::current(), Arc::new(exporter)));
+            let exporter = InRuntime {
+                runtime: Handle::current(),
+                exporter: Arc::new(exporter),
+            };
+            let mut processor = BatchSpanProcessor::builder(exporter).build();
+            processor.set_resource(&self.resource);
+            let _ = self.late.0.set(processor);
             Ok(())
         }
 
-        /// Exports what is left.
+        /// Exports what is left, for two seconds at most: the exporter itself waits longer for a collector that is away.
         pub(crate) fn end(self) {
-            if let Err(error) = self.provider.shutdown_with_timeout(Duration::from_secs(2)) {
-                tracing::warn!(%error, "the last traces were not exported");
+            let (done, ended) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                let ended = self.provider.shutdown_with_timeout(PATIENCE);
+                let _ = done.send(ended);
+            });
+            match ended.recv_timeout(PATIENCE + PATIENCE / 4) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "the last traces were not exported"),
+                Err(_) => tracing::warn!(
+                    "the last traces were not exported: the collector does not answer"
+                ),
             }
         }
     }

@@ -197,3 +197,29 @@ fn a_collector_that_is_away_stops_no_task() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(env.json(&["get", "a"])["state"], "completed");
 }
+
+/// The export began a thread in the supervisor before it had blocked its signals, and the thread took them: SIGTERM ended the
+/// supervisor at once, and not after its worker.
+#[test]
+fn a_supervisor_with_traces_waits_for_its_worker() {
+    let env = Env::new();
+    let script =
+        "trap 'sleep 1; echo stopped; exit 0' TERM; echo started; while true; do sleep 0.05; done";
+    env.run(&["submit", "--id", "a", "--shell", script]).ok();
+    let mut worker = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let worker = worker.arg("worker").env("WINDLASS_STORE", env.url());
+    let worker = worker.env("XDG_CONFIG_HOME", env.path("config"));
+    worker.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
+    let mut worker = worker.spawn().unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while !env.run(&["logs", "a"]).out.contains("started") {
+        assert!(std::time::Instant::now() < deadline, "the command starts");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(worker.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    let status = worker.wait().unwrap();
+    assert_eq!(status.code(), Some(0), "{status:?}");
+    let task = env.json(&["get", "a"]);
+    assert_eq!(task["node"], Value::Null, "{task}");
+}

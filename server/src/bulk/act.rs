@@ -18,8 +18,11 @@ pub(super) fn concerns(
     scope: &Scope,
     before: Timestamp,
 ) -> bool {
-    let is_bulk = record.task.kind.as_str() == KIND && filter.kind.as_deref() != Some(KIND);
-    !is_bulk && record.submitted_at <= before && scope.has_record(record)
+    let kind = &record.task.kind;
+    let is_bulk = kind.as_str() == KIND && filter.kind.as_deref() != Some(KIND);
+    // A token with a scope changes neither schedules nor bulk operations.
+    let is_others = kind.is_built_in() && !scope.is_everything();
+    !is_bulk && !is_others && record.submitted_at <= before && scope.has_record(record)
 }
 
 /// Returns the change of one task. `id` names it, so that it happens once: it is that of the operation with the submit order

@@ -9,8 +9,8 @@ use windlass::{
     store::{Cursor, Error, Filter, Order, Query, TaskPage},
 };
 
-use super::{BulkAction, BulkFilter, KIND, Spec, act::concerns};
-use crate::Scope;
+use super::{BulkAction, BulkFilter, KIND, OfToken, Spec, act::concerns};
+use crate::{Scope, Tokens};
 
 /// How long the key of a dry run may be used.
 pub(super) const VALID: Duration = Duration::from_secs(600);
@@ -102,18 +102,36 @@ pub async fn start(
         let what = format!("is {tasks}, and {found} match now; make another dry run");
         return Err(Invalid::new("tasks", what).into());
     }
+    let token = match token {
+        Some(name) => Some(of_token(client, name).await?),
+        None => None,
+    };
     let spec = Spec {
         filter,
         action,
         tasks,
         counted_at,
         by: client.author().clone(),
-        token: token.map(str::to_owned),
+        token,
     };
     // The same id for the same dry run: a repeated request starts one operation.
     let id = format!("bulk-{}", given.to_ascii_lowercase());
     let task = NewTask::new(KIND).id(id).props(&spec).idempotent();
     Ok(client.submit(task).await?.into_id())
+}
+
+/// Returns the token that has a name now.
+async fn of_token(client: &Client, name: &str) -> Result<OfToken, Error> {
+    let tokens = Tokens::new(client.store()).list().await?;
+    let token = tokens.into_iter().find(|token| token.name == name);
+    let token = token.ok_or_else(|| Error::NotFound {
+        what: "token",
+        name: name.to_owned(),
+    })?;
+    Ok(OfToken {
+        name: token.name,
+        made_at: token.made_at,
+    })
 }
 
 /// Counts the tasks that match and were submitted before this time.
@@ -166,7 +184,7 @@ pub(super) async fn page(
     limit: u32,
     cursor: Option<&Cursor>,
 ) -> Result<TaskPage, Error> {
-    let query = Query::new(filter.to_filter()?)
+    let query = Query::new(selecting(filter, action)?)
         .order(Order::Submitted)
         .limit(limit);
     client.page(&query.reversed().without_props(), cursor).await

@@ -1,7 +1,7 @@
 //! [`BulkFilter`]: a filter in JSON.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use windlass::{
     Invalid, Kind, NodeName, StateKind, TaskId,
     store::{Filter, TimeRange},
@@ -26,16 +26,16 @@ use windlass::{
 pub struct BulkFilter {
     /// Only tasks in one of these states. By default those to which the action can apply: live tasks for a command, ended ones for
     /// a retry, any for a deletion.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "some", skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<StateKind>,
     /// Only tasks of this kind; `inbox/*` for every kind that begins with `inbox/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Only tasks with each of these labels: `team`, or `team=billing`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "some", skip_serializing_if = "Vec::is_empty")]
     pub label: Vec<String>,
     /// Only tasks with one of these ids.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "some", skip_serializing_if = "Vec::is_empty")]
     pub id: Vec<TaskId>,
     /// Only tasks whose id begins with this text.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,6 +67,17 @@ pub struct BulkFilter {
     /// Only tasks that ended before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_until: Option<Timestamp>,
+}
+
+/// Reads a list that is not empty: an empty one would select every task, which its writer hardly means.
+fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    let list = Vec::deserialize(from)?;
+    match list.is_empty() {
+        true => Err(D::Error::custom(
+            "an empty list selects nothing; leave the field out to select without it",
+        )),
+        false => Ok(list),
+    }
 }
 
 impl BulkFilter {

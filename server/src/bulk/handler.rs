@@ -8,7 +8,7 @@ use windlass::{
 };
 
 use super::{Spec, act, act::concerns, dry_run::page};
-use crate::{Role, Scope, Tokens};
+use crate::{Role, Scope, Token, Tokens};
 
 /// How many tasks are changed between two checkpoints.
 const STEP: u32 = 200;
@@ -41,6 +41,8 @@ pub struct Progress {
     pub refused: u64,
     /// The first 50 refusals. The log of the task has every one.
     pub refusals: Vec<Refusal>,
+    /// The incarnation of the task: a retry counts anew.
+    incarnation: u32,
     /// Where the next step begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
@@ -75,18 +77,20 @@ impl Handler {
 
     /// Returns the present scope of the operation.
     async fn scope(&self, spec: &Spec) -> Result<Scope, Stopped> {
-        let Some(name) = &spec.token else {
+        let Some(of) = &spec.token else {
             return Ok(Scope::default());
         };
         let now = self.store.clock().now();
         let tokens = self.tokens.list().await?;
-        let token = tokens.into_iter().find(|token| token.name == *name);
+        let is_it = |token: &Token| token.name == of.name && token.made_at == of.made_at;
+        let token = tokens.into_iter().find(is_it);
         let live = token.filter(|token| token.expires_at.is_none_or(|at| now < at));
         let live = live.filter(|token| token.role.allows(Role::Operate));
         live.map(|token| token.scope).ok_or_else(|| {
             Stopped::For(format!(
-                "the token '{name}', with which the operation was started, is revoked, expired or may no longer change tasks; \
-                 the tasks that were changed stay so"
+                "the token '{}', with which the operation was started, is revoked, expired or may no longer change tasks; \
+                 the tasks that were changed stay so",
+                of.name
             ))
         })
     }
@@ -182,6 +186,12 @@ impl StatefulHandler for Handler {
             Ok(progress) => progress.unwrap_or_default(),
             Err(error) => return Message::fail(error),
         };
+        if progress.incarnation != task.incarnation() {
+            progress = Progress {
+                incarnation: task.incarnation(),
+                ..Progress::default()
+            };
+        }
         loop {
             // Between two steps: what a step has changed is in the data.
             if task.should_stop() {

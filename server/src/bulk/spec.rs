@@ -72,5 +72,17 @@ pub struct Spec {
     pub by: Author,
     /// The token in whose scope the operation stays. It is read again before each step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<String>,
+    pub token: Option<OfToken>,
+}
+
+/// The token with which a bulk operation was started. Another token with the name is another token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OfToken {
+    /// Its name.
+    pub name: String,
+    /// When it was made.
+    pub made_at: Timestamp,
 }

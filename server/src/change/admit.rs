@@ -11,13 +11,14 @@ use windlass::{
 use super::{Admitted, Change, taken};
 use crate::{
     app::App,
+    bulk,
     mask::{Hiding, refuse_placeholders},
     problem::Problem,
 };
 
 /// Refuses a task that is a bulk operation: only the request that compares it with its dry run makes one.
 fn refuse_bulk(kind: &Kind) -> Result<(), Problem> {
-    if kind.as_str() != crate::bulk::KIND {
+    if kind.as_str() != bulk::KIND {
         return Ok(());
     }
     let what = "is that of bulk operations; POST /v1/bulk makes one, after a dry run";
@@ -36,7 +37,7 @@ impl Change<'_> {
         refuse_placeholders(operation)?;
         let hiding = self.by.hiding().await?;
         let is_scoped = !self.by.scope.is_everything();
-        let (kind, props, adds) = match operation {
+        let (kind, props, data, adds) = match operation {
             Operation::Submit(submit) => {
                 let admitted = match is_scoped {
                     true => self.admit_new(submit, new).await?,
@@ -49,9 +50,12 @@ impl Change<'_> {
                 self.check_new(submit, &hiding)?;
                 return Ok(admitted);
             }
-            Operation::Reschedule(change) => (change.kind.as_ref(), change.props.as_ref(), 0),
-            Operation::Retry(retry) => (None, retry.props.as_ref(), 1),
-            _ => (None, None, 0),
+            Operation::Reschedule(change) => {
+                let (kind, data) = (change.kind.as_ref(), change.data.as_ref());
+                (kind, change.props.as_ref(), data, 0)
+            }
+            Operation::Retry(retry) => (None, retry.props.as_ref(), retry.data.as_ref(), 1),
+            _ => (None, None, None, 0),
         };
         if let Some(kind) = kind {
             refuse_bulk(kind)?;
@@ -59,7 +63,8 @@ impl Change<'_> {
         if is_scoped && let Some(kind) = kind {
             self.by.check_kind("kind", kind)?;
         }
-        if !is_scoped && kind.is_none() && props.is_none() {
+        let is_edit = props.is_some() || data.is_some();
+        if !is_scoped && kind.is_none() && !is_edit {
             let guards = Vec::new();
             return Ok(Admitted {
                 guards,
@@ -70,6 +75,11 @@ impl Change<'_> {
         let task = operation.task();
         let record = self.by.task(task).await?;
         let old = &record.task.kind;
+        if is_edit && old.as_str() == bulk::KIND {
+            let what = "has the filter, the count and the author that were compared with a dry run, and cannot be changed; POST \
+                        /v1/bulk makes another operation";
+            return Err(Problem::invalid("props", what));
+        }
         let kind = kind.unwrap_or(old);
         if hiding.would_show(&record.task, kind) {
             let what = format!(
@@ -83,9 +93,9 @@ impl Change<'_> {
             checked.map_err(|error| without_value(error, &hiding, &[kind, old]))?;
         }
         let guards = match is_scoped {
-            true if old.as_str() == schedule::KIND => {
+            true if old.is_built_in() => {
                 return Err(Problem::forbidden(
-                    "a schedule starts tasks of any kind; a token with a scope cannot change one",
+                    "schedules and bulk operations concern tasks of any kind; a token with a scope cannot change one",
                 ));
             }
             true => guards_of(&record),

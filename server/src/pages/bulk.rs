@@ -82,7 +82,8 @@ pub(super) async fn show(page: Page) -> Answer {
     let action = action_of(&query)?;
     let pairs = selecting(&query);
     let name = action.as_str();
-    let body = json!({"filter": filter(&pairs), "action": action}).to_string();
+    let body =
+        json!({"filter": filter(&pairs), "action": action, "all": pairs.is_empty()}).to_string();
     let counted: Counted = page.api.post("/v1/bulk", body).await?;
     let list = Fields(pairs.clone());
     let asked = list.with("limit", SHOWN).with("props", "false");
@@ -121,8 +122,10 @@ pub(super) async fn start(page: Page, fields: Fields) -> Answer {
         .and_then(|tasks| tasks.parse::<u64>().ok());
     let tasks =
         tasks.ok_or_else(|| Problem::invalid("tasks", "is no number; count the tasks again"))?;
+    let pairs = selecting(&fields);
     let body = json!({
-        "filter": filter(&selecting(&fields)),
+        "filter": filter(&pairs),
+        "all": pairs.is_empty(),
         "action": action,
         "tasks": tasks,
         "key": fields.get("key"),
@@ -145,8 +148,16 @@ fn title(action: BulkAction) -> &'static str {
 
 /// Offers an action on every task that a query selects.
 pub(super) fn offer(page: &Page, query: &Fields) -> Markup {
+    // What a list can select by, and a bulk operation cannot.
+    let is_other = |(name, value): &(String, String)| match name.as_str() {
+        "waits" | "props_at" => true,
+        "submitted_from" | "submitted_until" | "ended_from" | "ended_until" => {
+            value.parse::<jiff::Timestamp>().is_err()
+        }
+        _ => false,
+    };
     html! {
-        @if page.may_operate() {
+        @if page.may_operate() && !query.0.iter().any(is_other) {
             details data-key="bulk" {
                 summary { "Change all that match…" }
                 form.box action={ (page.base) "/bulk" } {

@@ -29,6 +29,9 @@ pub(super) struct BulkForm {
     filter: BulkFilter,
     /// What to do to each.
     action: BulkAction,
+    /// Selects every task, with an empty filter.
+    #[serde(default)]
+    all: bool,
     /// How many tasks the dry run has counted.
     #[serde(default)]
     tasks: Option<u64>,
@@ -70,6 +73,15 @@ pub(super) async fn bulk(
     let like = r#"{"filter":{"kind":"mail","state":["failed"]},"action":"retry"}"#;
     let form: BulkForm = read_form(&body, like)?;
     let filter = form.filter.to_filter()?;
+    if filter.is_all() && !form.all {
+        let what = "selects every task; give a field, or \"all\":true for every task";
+        return Err(Problem::invalid("filter", what));
+    }
+    if form.action == BulkAction::Retry && by.max_tasks.is_some() {
+        return Err(Problem::forbidden(
+            "the token has a quota of live tasks, which a bulk retry does not count; retry the tasks themselves",
+        ));
+    }
     by.hiding().await?.check_filter(&filter, &by.scope.kinds)?;
     match (form.key, form.tasks) {
         (None, None) => {

@@ -77,8 +77,8 @@ async fn an_operation_changes_what_was_counted_and_names_each_refusal() {
         kit.submit(id, "pay").await;
     }
     let retry = body("retry", &json!({"kind": "pay", "state": ["runnable"]}));
-    let ended = body("retry", &json!({"kind": "pay"}));
-    let none = counted(&kit, &kit.admin, &ended).await;
+    let of_ended = body("retry", &json!({"kind": "pay"}));
+    let none = counted(&kit, &kit.admin, &of_ended).await;
     assert_eq!(none["tasks"], 0, "a retry is for tasks that have ended");
     let delete = body("delete", &json!({"kind": "mail", "state": ["paused"]}));
     let dry = counted(&kit, &kit.admin, &delete).await;
@@ -131,7 +131,8 @@ async fn an_operation_needs_the_count_and_the_key_of_its_dry_run() {
     let dry = counted(&kit, &kit.admin, &kill).await;
     for (change, value, field) in [
         ("action", json!("pause"), "key"),
-        ("filter", json!({}), "key"),
+        ("filter", json!({"kind": "pay"}), "key"),
+        ("filter", json!({}), "filter"),
         ("tasks", json!(2), "key"),
         ("key", json!("nonsense"), "key"),
         ("key", json!(null), "key"),
@@ -146,6 +147,12 @@ async fn an_operation_needs_the_count_and_the_key_of_its_dry_run() {
         (body("kill", &json!({"label": ["=x"]})), "label"),
         (body("kill", &json!({"kinds": ["x"]})), "body"),
         (body("drop", &json!({})), "body"),
+        // A program that computes a list and gets none.
+        (body("delete", &json!({"id": []})), "body"),
+        (
+            body("delete", &json!({"state": [], "kind": "mail"})),
+            "body",
+        ),
     ] {
         let refused = kit.call("POST /v1/bulk", wrong.to_string()).await;
         assert_eq!(refused.field(), field, "{wrong}");
@@ -209,7 +216,8 @@ async fn an_operation_stays_in_the_present_scope_of_its_token() {
     let scope = Scope::new(["mail".to_owned(), "note".to_owned()], []).unwrap();
     let new = NewToken::new("mails", Role::Operate).scope(scope);
     let token = kit.tokens.make(new, None).await.unwrap().1;
-    let all = body("delete", &json!({}));
+    let mut all = body("delete", &json!({}));
+    all["all"] = json!(true);
     assert_eq!(counted(&kit, &token, &all).await["tasks"], 1);
     let operation = started(&kit, &token, &all).await;
     let node = node(&kit.store).await;
@@ -247,6 +255,45 @@ async fn no_other_request_makes_a_bulk_operation() {
     let moved = json!({"kind": "bulk"}).to_string();
     let refused = kit.call("POST /v1/tasks/a/reschedule", moved).await;
     assert_eq!(refused.field(), "kind");
+    // One that exists keeps what was compared with its dry run.
+    let operation = started(&kit, &kit.admin, &body("pause", &json!({"kind": "mail"}))).await;
+    let forged = json!({"filter": {}, "action": "delete", "tasks": 9, "counted_at": "2030-01-01T00:00:00Z", "by": "ann"});
+    let path = format!("/v1/tasks/{operation}");
+    for (line, edit) in [
+        (format!("POST {path}/retry"), json!({"props": forged})),
+        (format!("POST {path}/retry"), json!({"data": {"done": 1}})),
+        (format!("POST {path}/reschedule"), json!({"props": forged})),
+        (
+            format!("POST {path}/reschedule"),
+            json!({"data": {"done": 1}}),
+        ),
+        (
+            "POST /v1/transactions".to_owned(),
+            json!({"lines": [{"op": "reschedule", "task": operation, "props": forged}]}),
+        ),
+    ] {
+        let refused = kit.call(&line, edit.to_string()).await;
+        assert!(
+            refused.field().ends_with("props"),
+            "{line}: {}",
+            refused.text
+        );
+    }
+    let mut patch = crate::kit::request(
+        &kit.admin,
+        &format!("PATCH {path}"),
+        r#"[{"op":"replace","path":"/props/by","value":"ann"}]"#,
+    );
+    let kind = "application/json-patch+json".parse().unwrap();
+    patch.headers_mut().insert("content-type", kind);
+    let refused = kit.send(patch).await;
+    assert!(refused.field().ends_with("props"), "{}", refused.text);
+    let of_bulk = kit.token("of-bulk", Role::Operate, &["bulk"]).await;
+    let kill = json!({"command": "kill"}).to_string();
+    let refused = kit
+        .call_as(&of_bulk, &format!("POST {path}/commands"), kill)
+        .await;
+    assert_eq!(refused.problem(403), "forbidden");
     let spec = json!({"every": [{"interval": "1h"}], "run": {"kind": "bulk"}});
     let schedule = json!({"id": "s", "spec": spec}).to_string();
     let refused = kit.call("POST /v1/schedules", schedule).await;
@@ -280,4 +327,58 @@ async fn an_operation_can_be_paused_and_goes_on() {
     let left = kit.get("/v1/counts").await.json();
     assert!(!left.to_string().contains("mail"), "{left}");
     second.shutdown().await;
+}
+
+/// A token with a scope that has the kind of schedules changes none of them, by no request.
+#[tokio::test]
+async fn an_operation_of_a_scoped_token_leaves_schedules_alone() {
+    let kit = Kit::new().await;
+    let spec = json!({"every": [{"interval": "1h"}], "run": {"kind": "mail"}});
+    let made = kit.call(
+        "POST /v1/schedules",
+        json!({"id": "s", "spec": spec}).to_string(),
+    );
+    assert_eq!(made.await.status, 201);
+    let token = kit.token("schedules", Role::Operate, &["schedule"]).await;
+    let delete = body("delete", &json!({"kind": "schedule"}));
+    assert_eq!(counted(&kit, &token, &delete).await["tasks"], 0);
+    let operation = started(&kit, &token, &delete).await;
+    let node = node(&kit.store).await;
+    let (_, result) = ended(&kit.client, &operation).await;
+    assert_eq!(result["done"], 0);
+    assert_eq!(state(&kit.client, "s").await, Some(StateKind::Sleeping));
+    node.shutdown().await;
+}
+
+/// The operation followed the name of its token: to another token with the name, and its scope.
+#[tokio::test]
+async fn an_operation_ends_with_its_token_even_if_another_one_gets_the_name() {
+    let kit = Kit::new().await;
+    kit.submit("m", "mail").await;
+    kit.submit("p", "pay").await;
+    let token = kit.token("ci", Role::Operate, &["mail"]).await;
+    let mut delete = body("delete", &json!({}));
+    delete["all"] = json!(true);
+    let operation = started(&kit, &token, &delete).await;
+    assert!(kit.tokens.revoke("ci", None).await.unwrap());
+    kit.client.delete("m").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    kit.token("ci", Role::Operate, &["pay"]).await;
+    let node = node(&kit.store).await;
+    let (code, error) = ended(&kit.client, &operation).await;
+    assert_eq!(code, StateKind::Failed, "{error}");
+    assert_eq!(state(&kit.client, "p").await, Some(StateKind::Runnable));
+    node.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_quota_of_live_tasks_has_no_bulk_retry() {
+    let kit = Kit::new().await;
+    let new = NewToken::new("few", Role::Operate).max_tasks(5);
+    let few = kit.tokens.make(new, None).await.unwrap().1;
+    let retry = body("retry", &json!({"kind": "mail"})).to_string();
+    let refused = kit.call_as(&few, "POST /v1/bulk", retry).await;
+    assert_eq!(refused.problem(403), "forbidden");
+    let kill = body("kill", &json!({"kind": "mail"})).to_string();
+    assert_eq!(kit.call_as(&few, "POST /v1/bulk", kill).await.status, 200);
 }

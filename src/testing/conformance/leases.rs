@@ -61,6 +61,7 @@ pub async fn nodes_are_listed(harness: &dyn Harness) {
     kit.claimed(&node, "a").await;
     kit.claimed(&node, "b").await;
     let status = NodeStatus {
+        full: vec!["mail".parse().unwrap()],
         faults: Vec::new(),
         frozen: true,
         draining: true,

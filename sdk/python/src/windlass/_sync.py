@@ -486,8 +486,8 @@ class Client:
 
     def bulk(self, action: str, filter: Mapping[str, Any], *, tasks: int | None = None, key: str | None = None) -> Json:
         """Counts the tasks of an action (`pause`, `resume`, `release`, `complete`, `kill`, `retry`, `delete`). With the count and
-        the key that this returns, starts a task that does it, and returns its id."""
-        body = {"filter": dict(filter), "action": action, "tasks": tasks, "key": key}
+        the key that this returns, starts a task that does it, and returns its id. An empty filter needs `all`."""
+        body = {"filter": dict(filter), "action": action, "all": all or None, "tasks": tasks, "key": key}
         return self._object("POST", "/bulk", {name: one for name, one in body.items() if one is not None})
 
     def see(self, what: str, **query: Any) -> Json:
