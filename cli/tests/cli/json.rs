@@ -190,6 +190,7 @@ async fn every_output_has_the_fields_of_its_schema() {
     see.run("nodes", 0, &["nodes"]);
     see.run("stats", 0, &["stats"]);
     see.run("why", 0, &["why"]);
+    see.run("top", 0, &["top", "--once", "--every", "100ms"]);
     see.run(
         "bulk",
         0,

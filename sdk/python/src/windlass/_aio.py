@@ -486,7 +486,9 @@ class AsyncClient:
         """Returns how many tasks of a kind could run at once, for an autoscaler."""
         return await self._object("GET", "/scale", kind=kind)
 
-    async def bulk(self, action: str, filter: Mapping[str, Any], *, tasks: int | None = None, key: str | None = None) -> Json:
+    async def bulk(
+        self, action: str, filter: Mapping[str, Any], *, all: bool = False, tasks: int | None = None, key: str | None = None
+    ) -> Json:
         """Counts the tasks of an action (`pause`, `resume`, `release`, `complete`, `kill`, `retry`, `delete`). With the count and
         the key that this returns, starts a task that does it, and returns its id. An empty filter needs `all`."""
         body = {"filter": dict(filter), "action": action, "all": all or None, "tasks": tasks, "key": key}
