@@ -90,7 +90,9 @@ impl SelectArgs {
         match (self.yes, can_ask()) {
             (true, _) => Ok(true),
             (false, true) => ask(&format!("{verb} {count}?")),
-            (false, false) => Err(unasked(verb, count)),
+            (false, false) => Err(Failure::Usage(format!(
+                "this would {verb} {count}; without a terminal give --yes, or --dry-run to count them"
+            ))),
         }
     }
 

@@ -68,6 +68,13 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         out.line(format!("{}{more} {kind}: {text}", one.tasks))?;
         out.line(format!("   try: {}", one.remedy))?;
     }
+    let of_nodes = |reason: &str| ["no_node", "lost"].contains(&reason);
+    if form.waiting.iter().any(|one| of_nodes(one.reason)) && client.nodes().await?.is_empty() {
+        out.note(format!(
+            "no node lives: if one should, its log and `{}` say why",
+            hint.command("doctor")
+        ));
+    }
     Ok(Exit::Ok)
 }
 

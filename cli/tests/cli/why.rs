@@ -40,7 +40,13 @@ fn why_names_every_reason_with_a_command_that_acts_on_its_tasks() {
     }
     assert_eq!(short.len(), 4, "a task that sleeps is not blocked: {why}");
 
-    let text = env.run(&["why", "--kind", "rep*"]).ok().out;
+    let ran = env.run(&["why", "--kind", "rep*"]).ok();
+    assert!(
+        ran.err.contains("no node lives") && ran.err.contains("windlass doctor"),
+        "{}",
+        ran.err
+    );
+    let text = ran.out;
     assert!(text.starts_with("2 report: no live node handles"), "{text}");
     assert!(text.contains("try: windlass list --kind report --waits no_node"));
     assert!(!text.contains("mail"), "{text}");
