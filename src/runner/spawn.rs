@@ -70,7 +70,13 @@ pub(crate) fn spawn(
     let judge = context.clone();
     tokio::spawn(
         async move {
-            let run = async move { handler.run(context).await };
+            let run = async move {
+                // A process that was stopped in between finds its lease over before its engine does.
+                if context.lease_left().is_zero() {
+                    return Message::release();
+                }
+                handler.run(context).await
+            };
             let run = Abortable::new(AssertUnwindSafe(run).catch_unwind(), registration);
             // The future is dropped in the same statement, so the handler has ended when `done` is
             // called. The next line catches a destructor that panics.
@@ -86,4 +92,72 @@ pub(crate) fn spawn(
         .instrument(span),
     );
     abort
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicBool, Ordering},
+        time::Duration,
+    };
+
+    use tokio::{
+        sync::{oneshot, watch},
+        time::Instant,
+    };
+    use windlass_statemachine::{ActionKind, Fence, Task, TaskState};
+
+    use super::*;
+    use crate::{
+        async_trait,
+        handler::{AskRunner, Attempt, RunData, Shared, Signals},
+    };
+
+    struct Notes(Arc<AtomicBool>);
+
+    #[async_trait]
+    impl StatefulHandler for Notes {
+        async fn run(&self, _: TaskContext) -> Message {
+            self.0.store(true, Ordering::SeqCst);
+            Message::complete()
+        }
+    }
+
+    /// A process was stopped between a claim and the start of its handler, which then began after another node had the task.
+    #[tokio::test(start_paused = true)]
+    async fn a_handler_does_not_begin_after_the_lease() {
+        for (left, returns) in [
+            (Duration::ZERO, ActionKind::Release),
+            (Duration::from_secs(1), ActionKind::Complete),
+        ] {
+            let (signals, delivered) = Signals::new();
+            let attempt = Attempt {
+                task: Arc::new(Task::new("a".parse().unwrap(), "k".parse().unwrap())),
+                order: 1,
+                number: 1,
+                fence: Fence(1),
+                data_version: 1,
+                lease_until: watch::channel(Instant::now() + left).1,
+                shared: Shared::default(),
+                span: tracing::Span::none(),
+                clock: crate::clock::SystemClock::shared(),
+                logged: 0,
+            };
+            let state = TaskState::new(jiff::Timestamp::UNIX_EPOCH);
+            let asks = AskRunner(Box::new(|_| false));
+            let data = RunData::new(attempt, &state, delivered, asks);
+            let (done, ended) = oneshot::channel();
+            let ran = Arc::new(AtomicBool::new(false));
+            let context = TaskContext::new(Arc::new(data));
+            spawn(Arc::new(Notes(ran.clone())), context, |ended| {
+                let _ = done.send(ended);
+            });
+            let Ended::Returned(message) = ended.await.unwrap() else {
+                unreachable!("nothing aborts it");
+            };
+            assert_eq!(message.kind(), returns);
+            assert_eq!(ran.load(Ordering::SeqCst), returns == ActionKind::Complete);
+            drop(signals);
+        }
+    }
 }
