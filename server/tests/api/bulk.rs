@@ -374,7 +374,10 @@ async fn an_operation_ends_with_its_token_even_if_another_one_gets_the_name() {
 #[tokio::test]
 async fn a_quota_of_live_tasks_has_no_bulk_retry() {
     let kit = Kit::new().await;
-    let new = NewToken::new("few", Role::Operate).max_tasks(5);
+    let scope = Scope::new(["mail".to_owned()], []).unwrap();
+    let new = NewToken::new("few", Role::Operate)
+        .scope(scope)
+        .max_tasks(5);
     let few = kit.tokens.make(new, None).await.unwrap().1;
     let retry = body("retry", &json!({"kind": "mail"})).to_string();
     let refused = kit.call_as(&few, "POST /v1/bulk", retry).await;
