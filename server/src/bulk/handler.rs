@@ -41,7 +41,7 @@ pub struct Progress {
     pub refused: u64,
     /// The first 50 refusals. The log of the task has every one.
     pub refusals: Vec<Refusal>,
-    /// The incarnation of the task: a retry counts anew.
+    /// The incarnation of the task: a retry begins to count from zero.
     incarnation: u32,
     /// Where the next step begins.
     #[serde(skip_serializing_if = "Option::is_none")]

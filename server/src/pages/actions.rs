@@ -157,7 +157,7 @@ fn edited(path: &str, task: &Record) -> Markup {
     }
 }
 
-/// Shows what became of the action that led to the page.
+/// Shows the outcome of the action that led to the page.
 pub(super) fn proof(page: &Page, seen: &Seen, sent: Option<&str>) -> Markup {
     let shown = match sent {
         Some("retry") => Some(retried(page, seen)),

@@ -106,7 +106,7 @@ pub(super) async fn show(page: Page) -> Answer {
                     button.danger[matches!(action, BulkAction::Kill | BulkAction::Delete)] { (title(action)) " " (number) }
                 }
                 p { a href={ (page.base) "/tasks" (list.query()) } { "All of them" } ", or the first:" }
-                (super::tasks::table(&page, &records.tasks))
+                (super::rows::table(&page, &records.tasks))
             }
         }
     };

@@ -19,6 +19,7 @@ mod path;
 mod rates;
 mod record;
 mod refused;
+mod rows;
 mod schedule;
 mod schedule_actions;
 mod schedules;

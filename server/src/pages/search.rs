@@ -11,7 +11,7 @@ use super::{
     form::{Fields, encoded},
     frame::{Page, Place},
     record::{Record, Records},
-    tasks,
+    rows,
 };
 
 /// How many tasks each part of the answer has.
@@ -119,7 +119,7 @@ fn section(page: &Page, part: &Part) -> Markup {
             h2 { (part.title) }
             @match &part.records {
                 Some(records) => {
-                    (tasks::table(page, &records.tasks))
+                    (rows::table(page, &records.tasks))
                     @if records.next.is_some() { p { a href=(all) { "All of them" } } }
                 },
                 None => p {
