@@ -104,6 +104,7 @@ class Run:
         self.changed = threading.Condition()
         self.answers: dict[int, Any] = {}
         self.fresh = False
+        """Whether a signal has come that neither `signals` nor the end of a `wait` has shown to the handler."""
         self.tickets = itertools.count(1)
         self.is_over = False
 
@@ -122,6 +123,7 @@ class Run:
         self.host.send(["tell", self.key, what, json.dumps(value)])
 
     def took(self, order: int) -> None:
+        self.fresh = False
         if order > self.order:
             self.order = order
             self.host.send(["took", self.key, order])
@@ -138,7 +140,7 @@ class Run:
         self.check()
         with self.changed:
             self.changed.wait_for(lambda: self.stop or self.fresh, seconds)
-        self._look()
+        self._waited()
         return Done()
 
     def _ask(self, what: str, value: Any) -> int:
@@ -152,8 +154,11 @@ class Run:
             raise Refused(error)
         self._look()
 
-    def _look(self) -> None:
+    def _waited(self) -> None:
         self.fresh = False
+        self._look()
+
+    def _look(self) -> None:
         if self.stop is not None:
             raise self.stop
 
@@ -403,7 +408,7 @@ class LoopRun(Run):
             except asyncio.CancelledError:
                 if self.stop is None:
                     raise
-        self._look()
+        self._waited()
 
     def answered(self, ticket: int, error: str | None) -> None:
         future = self.pending.pop(ticket, None)
