@@ -227,11 +227,11 @@ impl FilterArgs {
     /// [`Failure::Usage`].
     pub(crate) fn check_waits(&self, reason: WaitKind) -> Result<(), Failure> {
         let is_owned = self.claimed || self.node.is_some();
-        if is_owned && reason != WaitKind::Lost {
+        if is_owned && !matches!(reason, WaitKind::Lost | WaitKind::Signal) {
             let both = format!("a claimed task does not wait for '{reason}'");
             return Err(none(
                 &both,
-                "leave out --claimed and --node, or give --waits lost",
+                "leave out --claimed and --node, or give --waits lost or signal",
             ));
         }
         if self.quarantined || self.ended_from.is_some() || self.ended_until.is_some() {
@@ -240,8 +240,13 @@ impl FilterArgs {
             return Err(none(both, then));
         }
         let sleeps = self.states.contains(&StateKind::Sleeping);
-        let needs_sleep = reason == WaitKind::Tasks && !self.states.is_empty() && !sleeps;
-        if self.has_ended_states() || needs_sleep {
+        let pauses = self.states.contains(&StateKind::Paused);
+        let parked = match reason {
+            WaitKind::Tasks => sleeps,
+            WaitKind::Signal => sleeps || pauses,
+            _ => true,
+        };
+        if self.has_ended_states() || (!self.states.is_empty() && !parked) {
             let both = format!(
                 "a task that is {} does not wait for '{reason}'",
                 self.states()

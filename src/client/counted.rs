@@ -37,7 +37,9 @@ pub struct KindStats {
     pub future: u64,
     /// Tasks that wait for other tasks.
     pub waiting: u64,
-    /// Paused tasks.
+    /// Tasks that wait for a signal that their handler has declared.
+    pub awaiting_signal: u64,
+    /// Tasks that are paused for another reason.
     pub paused: u64,
     /// Tasks that a node has claimed.
     pub claimed: u64,

@@ -82,6 +82,7 @@ impl Client {
                 .filter(|code| !code.is_terminal());
             filter.states = live.collect();
         }
+        filter.awaits_signal |= reason == WaitKind::Signal;
         let nodes = self.nodes().await?;
         let mut lookup = Lookup::new(self);
         let mut found = Vec::new();

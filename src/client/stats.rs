@@ -180,6 +180,7 @@ fn kinds(counted: &TaskStats, nodes: &[NodeRecord], limits: &[LimitUse]) -> Vec<
             }
             Availability::Future => &mut stats.future,
             Availability::Waiting => &mut stats.waiting,
+            Availability::AwaitsSignal => &mut stats.awaiting_signal,
             Availability::Paused => &mut stats.paused,
             Availability::Claimed => &mut stats.claimed,
             Availability::Ended => &mut stats.ended,
@@ -206,6 +207,7 @@ impl Gathered {
             available: 0,
             future: 0,
             waiting: 0,
+            awaiting_signal: 0,
             paused: 0,
             claimed: 0,
             ended: 0,
@@ -265,7 +267,8 @@ impl Gathered {
         if let Some((tasks, reason)) = full {
             self.hold(reason, tasks.min(takeable), false);
         }
-        let waiting = self.stats.waiting;
+        let (waiting, awaiting) = (self.stats.waiting, self.stats.awaiting_signal);
+        self.hold(WaitReason::Signal(None), awaiting, false);
         self.hold(WaitReason::Tasks(Vec::new()), waiting, false);
         sort(&mut self.stats.held_back);
         (self.stats, by_labels)

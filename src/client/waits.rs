@@ -3,7 +3,10 @@
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
-use windlass_statemachine::{Bound, Kind, NodeName, TaskId, TaskState, TaskStatus, task::Labels};
+use windlass_statemachine::{
+    AwaitedSignal, Bound, Kind, NodeName, TaskId, TaskState, TaskStatus, task::Labels,
+    text::escaped,
+};
 
 use super::Client;
 use crate::{
@@ -84,6 +87,9 @@ pub enum WaitReason {
     Full(Vec<NodeName>),
     /// The task waits for these tasks; empty for a group of tasks ([`HeldBack`](super::HeldBack)).
     Tasks(Vec<TaskId>),
+    /// The task waits for this signal, which its handler has declared; `None` for a group of tasks
+    /// ([`HeldBack`](super::HeldBack)).
+    Signal(Option<Box<AwaitedSignal>>),
     /// A limit that the task shares with other tasks is full.
     Limit(LimitedBy),
     /// The node that has claimed the task no longer renews its lease: other nodes continue the task once the lease has
@@ -114,8 +120,8 @@ impl fmt::Display for Selector {
 
 impl WaitReason {
     /// Returns why no node runs this task, given the live nodes. `None` when the task is not due
-    /// (it sleeps until a time, is paused, has ended), when a live node has claimed it, or when a
-    /// node with room will claim it.
+    /// (it sleeps until a time, is paused without a signal to wait for, has ended), when a live node has claimed it and runs
+    /// it, or when a node with room will claim it.
     ///
     /// Reads no other task: a task whose awaited tasks have ended, and which no node has claimed since, still waits for
     /// them. [`Client::wait_reasons`] looks them up.
@@ -137,9 +143,17 @@ impl WaitReason {
         }
         if let Some(owner) = &record.node {
             let lives = nodes.iter().any(|n| n.spec.name == *owner);
-            return (!lives).then(|| Self::Lost(owner.clone()));
+            let signal = state.awaits_signal().map(Self::awaits);
+            return if lives {
+                signal
+            } else {
+                Some(Self::Lost(owner.clone()))
+            };
         }
         if !is_over && !state.is_due(now) && record.commands == 0 {
+            if let Some(signal) = state.awaits_signal() {
+                return Some(Self::awaits(signal));
+            }
             let waits = state.waits.as_deref().filter(|_| state.is_waiting());
             return waits.map(|waits| Self::Tasks(waits.tasks.clone()));
         }
@@ -164,9 +178,16 @@ impl WaitReason {
         }
     }
 
+    fn awaits(signal: &AwaitedSignal) -> Self {
+        Self::Signal(Some(Box::new(signal.clone())))
+    }
+
     /// Returns whether a task with this reason could be claimed once something changes about the nodes.
     pub(super) fn is_of_nodes(&self) -> bool {
-        !matches!(self, Self::Tasks(_) | Self::Lost(_) | Self::Copied(_))
+        !matches!(
+            self,
+            Self::Tasks(_) | Self::Signal(_) | Self::Lost(_) | Self::Copied(_)
+        )
     }
 
     /// Returns the reason without its details.
@@ -179,6 +200,7 @@ impl WaitReason {
             Self::Fault { .. } => WaitKind::Fault,
             Self::Full(_) => WaitKind::Full,
             Self::Tasks(_) => WaitKind::Tasks,
+            Self::Signal(_) => WaitKind::Signal,
             Self::Limit(_) => WaitKind::Limit,
             Self::Lost(_) => WaitKind::Lost,
             Self::Copied(_) => WaitKind::Copied,
@@ -347,6 +369,14 @@ impl fmt::Display for WaitReason {
                     more => format!("{more} tasks"),
                 };
                 write!(f, "it waits for {count}: {}", first(tasks))
+            }
+            Self::Signal(None) => f.write_str("it waits for a signal"),
+            Self::Signal(Some(signal)) => {
+                write!(f, "it waits for the signal '{}'", escaped(signal.name()))?;
+                match signal.text() {
+                    "" => Ok(()),
+                    text => write!(f, ": {}", escaped(text)),
+                }
             }
             Self::Limit(limited) => limit_text(limited, f),
             Self::Lost(node) => {

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicBool};
 
 use tokio::{sync::watch, time::Instant};
 use windlass_statemachine::{
-    ActionKind, ErrorEntry, Fence, Json, Message, Outcome, Progress, StateKind, Task, TaskState,
-    Waited, Waits, state::LastCommand,
+    ActionKind, AwaitedSignal, ErrorEntry, Fence, Json, Message, Outcome, Progress, StateKind,
+    Task, TaskState, Waited, Waits, state::LastCommand,
 };
 
 use super::{asks::AskRunner, log_buffer::RunLog, props::Held, signals::Received, state::Shared};
@@ -50,6 +50,7 @@ pub(crate) struct RunData {
     pub(crate) writes_version: u32,
     pub(crate) last_error: Option<ErrorEntry>,
     pub(crate) waited: Vec<Waited>,
+    pub(crate) awaited_signal: Option<Box<AwaitedSignal>>,
     pub(crate) fence: Fence,
     pub(crate) received: Received,
     pub(crate) asks: AskRunner,
@@ -88,6 +89,7 @@ impl RunData {
             writes_version: attempt.data_version,
             last_error: state.errors.last().cloned(),
             waited: state.waits.as_deref().map_or_else(Vec::new, Waits::waited),
+            awaited_signal: state.awaited_signal.clone(),
             fence: attempt.fence,
             received,
             asks,

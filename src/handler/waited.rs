@@ -1,6 +1,6 @@
 //! A running handler's view of the tasks that it has waited for.
 
-use windlass_statemachine::{Invalid, Message, TaskType, Waited};
+use windlass_statemachine::{AwaitedSignal, Invalid, Message, TaskType, Waited};
 
 use super::TaskContext;
 
@@ -24,6 +24,33 @@ impl<J: TaskType> TaskContext<J> {
     /// ```
     pub fn waited(&self) -> &[Waited] {
         &self.run.waited
+    }
+
+    /// Returns the signal that the task has waited for before this run ([`Message::wait_for_signal`]). Every attempt of
+    /// the run gets the same. Without the signal among the [commands](Self::commands) the wait has ended at its deadline,
+    /// or a command or another signal has ended it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{BoxError, Command, Message, TaskContext, jiff::Timestamp};
+    ///
+    /// async fn deploy(task: TaskContext) -> Result<Message, BoxError> {
+    ///     while let Some(command) = task.commands().try_next() {
+    ///         let Command::Signal(signal) = command else { continue };
+    ///         return Ok(Message::complete_with("deployed").answer(&signal, &"thanks"));
+    ///     }
+    ///     match task.awaited_signal() {
+    ///         Some(signal) if signal.has_expired(Timestamp::now()) => Ok(Message::fail("nobody has approved")),
+    ///         // Another signal or a command has ended the wait, or this is the first run.
+    ///         _ => Ok(Message::wait_for_signal("approve")),
+    ///     }
+    /// }
+    /// # fn is_handler(_: impl windlass::StatefulHandler) {}
+    /// # is_handler(deploy);
+    /// ```
+    pub fn awaited_signal(&self) -> Option<&AwaitedSignal> {
+        self.run.awaited_signal.as_deref()
     }
 }
 

@@ -163,6 +163,7 @@ impl Exported {
             last_command,
             progress,
             waits: waiting,
+            awaited_signal,
             deadlines,
             // Orders are new in each store.
             kept_signals: _,
@@ -188,7 +189,7 @@ impl Exported {
         let settled = |settled: &[SettledSignal]| -> Vec<_> {
             settled.iter().map(|one| one.outcome.clone()).collect()
         };
-        let checks: [(&'static str, bool); 19] = [
+        let checks: [(&'static str, bool); 20] = [
             (
                 "submitted_at",
                 micros(self.submitted_at) == micros(other.submitted_at),
@@ -218,6 +219,7 @@ impl Exported {
             ("last_command", last(last_command) == last(&t.last_command)),
             ("progress", *progress == t.progress),
             ("state.waits", *waiting == t.waits),
+            ("awaited signal", *awaited_signal == t.awaited_signal),
             ("deadlines", *deadlines == t.deadlines),
             ("kept signals", kept(self) == kept(other)),
             (

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass_statemachine::{
-    ErrorEntry, Fence, Json, Kind, Limit, Meta, NodeName, Progress, Retry, TaskId, TaskState,
-    TaskStatus, Unique, Waits, state::LastCommand, task::Labels,
+    AwaitedSignal, ErrorEntry, Fence, Json, Kind, Limit, Meta, NodeName, Progress, Retry, TaskId,
+    TaskState, TaskStatus, Unique, Waits, state::LastCommand, task::Labels,
 };
 
 use crate::store::{LimitedBy, TaskRecord};
@@ -103,6 +103,8 @@ pub struct RecordForm<'a> {
     pub last_command: Option<&'a LastCommand>,
     /// The tasks that the task waits for, or has waited for.
     pub waits_for: Option<&'a Waits>,
+    /// The signal that the task waits for, as its handler has declared it.
+    pub awaits_signal: Option<&'a AwaitedSignal>,
     /// Why the record of a quarantined task cannot be read.
     pub quarantined: Option<String>,
     /// The submit order: the task's place among all submits.
@@ -162,6 +164,7 @@ impl<'a> From<&'a TaskRecord> for RecordForm<'a> {
             fingerprint: record.fingerprint(),
             last_command: state.and_then(|s| s.last_command.as_ref()),
             waits_for: state.and_then(|s| s.waits.as_deref()),
+            awaits_signal: state.and_then(TaskState::awaits_signal),
             quarantined: record.state.as_ref().err().map(ToString::to_string),
             order: record.order,
             submitted_at: record.submitted_at,

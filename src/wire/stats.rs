@@ -59,7 +59,9 @@ pub struct KindForm<'a> {
     pub future: u64,
     /// Tasks that wait for other tasks.
     pub waiting: u64,
-    /// Paused tasks.
+    /// Tasks that wait for a signal that their handler has declared.
+    pub awaiting_signal: u64,
+    /// Tasks that are paused for another reason.
     pub paused: u64,
     /// Tasks that a node has claimed.
     pub claimed: u64,
@@ -130,6 +132,7 @@ impl<'a> KindForm<'a> {
             available: of.available,
             future: of.future,
             waiting: of.waiting,
+            awaiting_signal: of.awaiting_signal,
             paused: of.paused,
             claimed: of.claimed,
             ended: of.ended,

@@ -94,6 +94,8 @@ impl TaskWhyForm {
         Self {
             reason: reason.map(|reason| reason.kind().as_str()),
             text: match reason {
+                // What a task has declared itself names no other.
+                Some(reason @ WaitReason::Signal(_)) => Some(reason.to_string()),
                 Some(reason) => sees_others.then(|| reason.to_string()),
                 None => Some(present(record, sees_others)),
             },

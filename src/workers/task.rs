@@ -11,7 +11,7 @@ use windlass_statemachine::{
     waits::{Waited, Waits},
 };
 
-use super::protocol::{Held, Offer, RunPhase, Signalled, Start};
+use super::protocol::{Awaited, Held, Offer, RunPhase, Signalled, Start};
 use crate::{
     runner::IDLE_RUNS,
     store::{Claim, Claimed, Limits},
@@ -330,6 +330,10 @@ impl RemoteTask {
             n: state.reported().saturating_add(1),
             signals: self.signalled(run, 0),
             waited: waits.map_or_else(Vec::new, waited),
+            awaited_signal: state.awaited_signal.as_deref().map(|signal| Awaited {
+                name: signal.name().to_owned(),
+                expired: signal.has_expired(env.now),
+            }),
             last_error: state.errors.last().cloned(),
             grace_ms: self.grace.as_millis() as u64,
             ends_in_ms: ends_in.map(|left| left.unwrap_or_default().as_millis() as u64),

@@ -22,6 +22,7 @@
 //! | [`command`] | [`Command`], [`Outcome`]: what an operator may send, and its outcome |
 //! | [`waits`] | [`Waits`], [`WaitOutcome`]: the tasks that a task waits for, and the outcome of each |
 //! | [`signal`] | [`Signal`]: a named value for a handler, which replies to it |
+//! | [`awaited`] | [`AwaitedSignal`]: the signal that a task waits for, as its handler has declared it |
 //! | [`mod@transition`] | [`transition()`]: the table |
 //! | [`retry`] | [`RetryPolicy`] and the policies [`Retry`] that ship with it |
 //! | [`wire`] | [`wire::TaskForm`], [`wire::Line`]: the JSON forms that people and programs write |
@@ -46,6 +47,7 @@
 
 pub mod attempt;
 pub mod author;
+pub mod awaited;
 pub mod backoff;
 pub mod command;
 pub mod errors;
@@ -77,6 +79,7 @@ pub mod wire;
 
 pub use attempt::FailedAttempt;
 pub use author::Author;
+pub use awaited::AwaitedSignal;
 pub use backoff::Backoff;
 pub use command::{Command, Outcome, QueuedCommand};
 pub use errors::{ErrorEntry, ErrorLog};

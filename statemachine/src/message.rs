@@ -3,6 +3,7 @@
 mod action;
 mod effects;
 mod replies;
+mod signal;
 mod waits;
 
 use std::{fmt, marker::PhantomData, time::Duration};
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 pub use crate::operation::SendCommand;
 use crate::{
-    Invalid, Json,
+    AwaitedSignal, Invalid, Json,
     job::{FIRST_DATA_VERSION, TaskData, TaskOutput, Untyped},
     waits::Waits,
 };
@@ -48,6 +49,8 @@ pub(crate) struct Body {
     pub(crate) effects: Box<Effects>,
     /// The tasks to wait for, in a sleep.
     pub(crate) waits: Option<Box<Waits>>,
+    /// The signal to wait for, in a pause or a sleep.
+    pub(crate) awaited_signal: Option<Box<AwaitedSignal>>,
     /// Replies to signals, by their order.
     pub(crate) answers: Vec<(u64, Json)>,
     /// Whether signals without a reply stay in the queue.
@@ -68,6 +71,7 @@ impl<J> From<Action> for Message<J> {
                 data_version: FIRST_DATA_VERSION,
                 effects: Box::default(),
                 waits: None,
+                awaited_signal: None,
                 answers: Vec::new(),
                 keeps_signals: false,
                 starts: Vec::new(),

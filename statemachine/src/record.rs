@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
-    CommitId, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, StateKind, TaskState,
-    TaskStatus,
+    AwaitedSignal, CommitId, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, StateKind,
+    TaskState, TaskStatus,
     state::{Deadlines, FIRST_DATA_VERSION, LastCommand, Report, SettledSignal},
     waits::Waits,
 };
@@ -98,6 +98,9 @@ pub(crate) struct StateRecord {
     /// The tasks that the task waits for, or has waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     waits: Option<Box<Waits>>,
+    /// The signal that the task waits for, or has waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    awaited_signal: Option<Box<AwaitedSignal>>,
     /// The deadlines that are not met yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deadlines: Option<Box<Deadlines>>,
@@ -157,6 +160,7 @@ impl From<TaskState> for StateRecord {
             last_command: state.last_command,
             progress: state.progress,
             waits: state.waits,
+            awaited_signal: state.awaited_signal,
             deadlines: state.deadlines,
             kept_signals: state.kept_signals,
             settled_signals: state.settled_signals,
@@ -208,6 +212,7 @@ impl TryFrom<StateRecord> for TaskState {
             last_command: record.last_command,
             progress: record.progress,
             waits: record.waits,
+            awaited_signal: record.awaited_signal,
             deadlines: record.deadlines,
             kept_signals: record.kept_signals,
             settled_signals: record.settled_signals,

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CommitId, ErrorEntry, ErrorLog, Fence, Json, Outcome,
+    AwaitedSignal, CommitId, ErrorEntry, ErrorLog, Fence, Json, Outcome,
     errors::MAX_KEPT,
     waits::{WaitStage, Waits},
 };
@@ -171,6 +171,9 @@ pub struct TaskState {
     /// The other tasks that the task waits for, or has waited for before this run. A run that ends without
     /// an error, and without ending the task, clears them.
     pub waits: Option<Box<Waits>>,
+    /// The signal that the task waits for, or has waited for before this run, as its handler has declared it. It is cleared
+    /// like [`waits`](Self::waits).
+    pub awaited_signal: Option<Box<AwaitedSignal>>,
     /// The deadlines that are not met yet.
     pub deadlines: Option<Box<Deadlines>>,
     /// The order of the last signal that a handler has kept in the queue; 0 for none. A kept signal does
@@ -207,6 +210,7 @@ impl TaskState {
             last_command: None,
             progress: None,
             waits: None,
+            awaited_signal: None,
             deadlines: None,
             kept_signals: 0,
             settled_signals: Vec::new(),
@@ -314,6 +318,7 @@ impl TaskState {
         self.commit = None;
         self.progress = None;
         self.kept_signals = 0;
+        self.awaited_signal = None;
         self.restarts(now);
         match self.waits.take() {
             Some(waits) => self.waiting(*waits),
@@ -356,6 +361,9 @@ impl TaskState {
             self.status = TaskStatus::Sleeping { until: due };
             return Some(self);
         }
+        if let Some(signal) = self.awaited_signal.take_if(|signal| !signal.is_over()) {
+            self.awaited_signal = Some(Box::new(signal.begun(Some(due))));
+        }
         let status = match self.status {
             TaskStatus::Runnable | TaskStatus::Sleeping { .. } if due > now => {
                 TaskStatus::Sleeping { until: due }
@@ -373,7 +381,23 @@ impl TaskState {
         self.data_version = version;
     }
 
+    /// Returns the signal that the task waits for, if its handler has declared one: the task is paused or sleeps, and
+    /// has not run since.
+    pub fn awaits_signal(&self) -> Option<&AwaitedSignal> {
+        let is_parked = matches!(
+            self.status,
+            TaskStatus::Paused | TaskStatus::Sleeping { .. }
+        );
+        let signal = self.awaited_signal.as_deref().filter(|_| is_parked);
+        signal.filter(|signal| !signal.is_over())
+    }
+
     pub(crate) fn set(&mut self, status: TaskStatus, now: Timestamp) {
+        if !matches!(status, TaskStatus::Paused | TaskStatus::Sleeping { .. })
+            && let Some(signal) = &mut self.awaited_signal
+        {
+            signal.end();
+        }
         if status.code() != self.code() {
             self.since = now;
         }

@@ -145,6 +145,13 @@ pub fn transition(
     let mut next = state.clone();
     next.waits = waits(state, message);
     next.set(status, now);
+    if let Some(signal) = &message.body.awaited_signal {
+        let until = match next.status {
+            TaskStatus::Sleeping { until } => Some(until),
+            _ => None,
+        };
+        next.awaited_signal = Some(Box::new(signal.as_ref().clone().begun(until)));
+    }
     match &message.body.action {
         // The policy gave up: the log already has the error that led to it.
         Action::Error { error, .. } if error.is_empty() && from == StateKind::Fault => {}

@@ -9,8 +9,8 @@
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use windlass_statemachine::{
-    ActionKind, Command, ErrorEntry, ErrorLog, Fence, Json, Outcome, Progress, Retry, StateKind,
-    Task, TaskState, TaskStatus, WaitOutcome, Waits,
+    ActionKind, AwaitedSignal, Command, ErrorEntry, ErrorLog, Fence, Json, Message, Outcome,
+    Progress, Retry, StateKind, Task, TaskState, TaskStatus, WaitOutcome, Waits,
     state::{LastCommand, Report},
 };
 
@@ -108,6 +108,26 @@ fn the_state_of_a_waiting_task() {
     golden(
         &over,
         r#"{"state":"runnable","since":"2030-01-01T00:00:00Z","waits":{"tasks":["a","b"],"ok":true,"deadline":"2031-01-01T00:00:00Z","stage":"over","outcomes":["completed","unknown"]}}"#,
+    );
+}
+
+#[test]
+fn the_state_of_a_task_that_waits_for_a_signal() {
+    let schema = Json::parse("schema", r#"{"type":"boolean"}"#).unwrap();
+    let signal = AwaitedSignal::new("approve")
+        .with_text("Deploy?")
+        .with_schema(schema);
+    let until = time("2031-01-01T00:00:00Z");
+    let now = time("2030-01-01T00:00:00Z");
+    let message = Message::wait_for_signal(signal).deadline(until);
+    let state = windlass_statemachine::transition(&TaskState::new(now), &message, now).unwrap();
+    golden(
+        &state,
+        r#"{"state":"sleeping","until":"2031-01-01T00:00:00Z","since":"2030-01-01T00:00:00Z","awaited_signal":{"name":"approve","text":"Deploy?","schema":{"type":"boolean"},"until":"2031-01-01T00:00:00Z"}}"#,
+    );
+    golden(
+        &state.claimed(Default::default(), None, until),
+        r#"{"state":"runnable","since":"2031-01-01T00:00:00Z","claims":1,"version":1,"awaited_signal":{"name":"approve","text":"Deploy?","schema":{"type":"boolean"},"until":"2031-01-01T00:00:00Z","over":true}}"#,
     );
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Args {
 
     /// Only tasks that are due and not run, for this reason: 'no_node' (no node has the kind), 'data_version' (no node reads
     /// their data), 'labels' (no node takes their labels), 'not_claiming' (the nodes are frozen or draining), 'fault' (the
-    /// machines of the nodes), 'full' (no free slot), 'tasks' (they wait for other tasks), 'limit' (no free slot of a
+    /// machines of the nodes), 'full' (no free slot), 'tasks' (they wait for other tasks), 'signal' (for a signal that their handler has declared), 'limit' (no free slot of a
     /// limit), 'lost' (their node has died) or 'copied' (the store was copied into another one). 'windlass stats' counts
     /// them. Every live task that matches the filters is read
     #[arg(long, value_name = "REASON", value_parser = reason, conflicts_with = "watch", help_heading = "Filters")]

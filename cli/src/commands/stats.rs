@@ -95,8 +95,9 @@ fn show_states(
 
 /// Shows the kinds that have live tasks.
 fn show_kinds(out: &Output, stats: &client::Stats) -> Result<(), Failure> {
-    let is_live =
-        |of: &&KindStats| of.available + of.future + of.waiting + of.paused + of.claimed > 0;
+    let is_live = |of: &&KindStats| {
+        of.available + of.future + of.waiting + of.awaiting_signal + of.paused + of.claimed > 0
+    };
     let row = |of: &KindStats| {
         let mut oldest = of
             .oldest_due
@@ -108,7 +109,8 @@ fn show_kinds(out: &Output, stats: &client::Stats) -> Result<(), Failure> {
             text(&of.kind),
             text(of.available),
             text(of.future),
-            text(of.waiting),
+            // For other tasks, or for a signal.
+            text(of.waiting + of.awaiting_signal),
             text(of.paused),
             text(of.claimed),
             text(oldest),

@@ -93,6 +93,11 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
     out.line(one_line(form.text.as_deref().unwrap_or_default()))?;
     match &reason {
         Some(WaitReason::Tasks(_)) => out.line(format!("   try: {}", hint.on_task("graph", id)))?,
+        Some(WaitReason::Signal(Some(signal))) => {
+            let name = quoted(signal.name());
+            let words = format!("{} {name} --payload JSON", hint.on_task("signal", id));
+            out.line(format!("   try: {words}"))?;
+        }
         Some(WaitReason::Full(nodes)) => {
             let node = nodes.first().map_or("NODE", |node| node.as_str());
             let words = format!("list --claimed --node {}", quoted(node));

@@ -2,7 +2,8 @@
 
 use serde::{Serialize, Serializer};
 use windlass::{
-    Bound, Command, ErrorEntry, Invalid, Json, Kind, Limit, Outcome, Progress, Signal, TaskStatus,
+    AwaitedSignal, Bound, Command, ErrorEntry, Invalid, Json, Kind, Limit, Outcome, Progress,
+    Signal, TaskStatus,
     client::{Stats, WaitReason},
     statemachine::state::LastCommand,
     store::{Change, ChangeKind, CommandRecord, LimitUse, LimitedBy, NodeRecord, TaskRecord},
@@ -33,6 +34,7 @@ struct Instead {
     errors: Option<Vec<ErrorEntry>>,
     last_command: Option<LastCommand>,
     progress: Option<Progress>,
+    awaits_signal: Option<AwaitedSignal>,
 }
 
 impl Serialize for Shown<'_> {
@@ -46,6 +48,7 @@ impl Serialize for Shown<'_> {
             form.limited_by = instead.limited_by.as_ref();
             form.last_command = instead.last_command.as_ref();
             form.progress = instead.progress.as_ref();
+            form.awaits_signal = instead.awaits_signal.as_ref();
             form.quarantined = form.quarantined.map(|_| HIDDEN.to_owned());
             if let Some(errors) = &instead.errors {
                 form.errors = errors;
@@ -110,7 +113,21 @@ impl Hiding {
                     }
                     progress
                 }),
+            awaits_signal: state
+                .and_then(|state| state.awaits_signal())
+                .map(|signal| self.awaited(&task.kind, signal.clone())),
         }
+    }
+
+    /// Returns the signal that a task waits for, as it is shown: its handler may have made the text and the schema of the
+    /// props or the data.
+    fn awaited(&self, kind: &Kind, signal: AwaitedSignal) -> AwaitedSignal {
+        let hidden = self.of(Some(kind));
+        if !hidden.hides(Document::Props) && !hidden.hides(Document::Data) {
+            return signal;
+        }
+        let text = if signal.text().is_empty() { "" } else { HIDDEN };
+        signal.with_text(text).with_schema(None)
     }
 
     /// Returns a command as it is shown; `None` is the kind of a task that no longer exists.
@@ -181,6 +198,9 @@ impl Hiding {
                 if let Some(limit) = unfilled(&by.limit) {
                     by.limit = limit;
                 }
+            }
+            WaitReason::Signal(Some(signal)) => {
+                **signal = self.awaited(kind, signal.as_ref().clone());
             }
             WaitReason::Fault { reason, .. } if self.hides_errors_of(kind) => {
                 HIDDEN.clone_into(reason);

@@ -39,6 +39,8 @@ pub struct Filter {
     pub node: Option<NodeName>,
     /// Only tasks that a node has claimed.
     pub claimed: bool,
+    /// Only tasks that wait for a signal that their handler has declared ([`TaskState::awaits_signal`](crate::TaskState::awaits_signal)).
+    pub awaits_signal: bool,
     /// Tasks with this text in one of their stored errors; case is ignored.
     pub error: Option<String>,
     /// Tasks whose last error has this fingerprint ([`TaskRecord::fingerprint`]). Every task that meets the other
@@ -122,7 +124,7 @@ impl Filter {
     /// Whether only live tasks can match, so that a store need not read those that have ended.
     pub(crate) fn is_live_only(&self) -> bool {
         let live = !self.states.is_empty() && !self.states.iter().any(|code| code.is_terminal());
-        live || self.claimed || self.node.is_some()
+        live || self.claimed || self.awaits_signal || self.node.is_some()
     }
 
     /// Returns whether only ended tasks can match. A quarantined task has no state, so it does not.
@@ -161,6 +163,7 @@ impl Filter {
                 .as_ref()
                 .is_none_or(|n| record.node.as_ref() == Some(n))
             && (!self.claimed || record.node.is_some())
+            && (!self.awaits_signal || state.is_some_and(|s| s.awaits_signal().is_some()))
             && self.error.as_ref().is_none_or(|text| {
                 let text = text.to_lowercase();
                 match &record.state {

@@ -18,7 +18,9 @@ pub enum Availability {
     /// The task waits for other tasks. It still counts here after its wait is over, until a node
     /// claims it.
     Waiting,
-    /// The task is paused.
+    /// The task is paused or asleep until it gets a signal that its handler has declared.
+    AwaitsSignal,
+    /// The task is paused, for another reason.
     Paused,
     /// A node has claimed it.
     Claimed,
@@ -29,12 +31,13 @@ pub enum Availability {
 }
 
 impl Availability {
-    /// Returns the name: `available`, `future`, `waiting`, `paused`, `claimed`, `ended` or `quarantined`.
+    /// Returns the name: `available`, `future`, `waiting`, `awaits_signal`, `paused`, `claimed`, `ended` or `quarantined`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Available => "available",
             Self::Future => "future",
             Self::Waiting => "waiting",
+            Self::AwaitsSignal => "awaits_signal",
             Self::Paused => "paused",
             Self::Claimed => "claimed",
             Self::Ended => "ended",

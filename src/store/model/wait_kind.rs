@@ -35,6 +35,8 @@ pub enum WaitKind {
     Full,
     /// The task waits for other tasks.
     Tasks,
+    /// The task waits for a signal that its handler has declared.
+    Signal,
     /// A limit that the task shares with other tasks is full.
     Limit,
     /// The node that has claimed the task no longer renews its lease.
@@ -45,7 +47,7 @@ pub enum WaitKind {
 
 impl WaitKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NoNode,
         Self::DataVersion,
         Self::Labels,
@@ -53,13 +55,14 @@ impl WaitKind {
         Self::Fault,
         Self::Full,
         Self::Tasks,
+        Self::Signal,
         Self::Limit,
         Self::Lost,
         Self::Copied,
     ];
 
     /// Returns the name that JSON and metrics use: `no_node`, `data_version`, `labels`, `not_claiming`, `fault`, `full`,
-    /// `tasks`, `limit`, `lost` or `copied`.
+    /// `tasks`, `signal`, `limit`, `lost` or `copied`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoNode => "no_node",
@@ -69,6 +72,7 @@ impl WaitKind {
             Self::Fault => "fault",
             Self::Full => "full",
             Self::Tasks => "tasks",
+            Self::Signal => "signal",
             Self::Limit => "limit",
             Self::Lost => "lost",
             Self::Copied => "copied",

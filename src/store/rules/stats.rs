@@ -3,11 +3,31 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Bound, Kind, StateKind};
+use windlass_statemachine::{Bound, Kind, StateKind, TaskState};
 
 use crate::store::{
     Availability, HeldGroup, LimitForm, TaskCount, TaskGroup, TaskRecord, TaskStats,
 };
+
+/// What a parked task waits for, besides a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Wait {
+    /// A signal that its handler has declared.
+    Signal,
+    Nothing,
+    /// Other tasks.
+    Tasks,
+}
+
+impl Wait {
+    pub(crate) fn of(state: &TaskState) -> Self {
+        match state.is_waiting() {
+            true => Self::Tasks,
+            false if state.awaits_signal().is_some() => Self::Signal,
+            false => Self::Nothing,
+        }
+    }
+}
 
 /// The facts that decide the availability of the tasks of a group.
 #[derive(Debug, Clone, Copy)]
@@ -15,8 +35,7 @@ pub(crate) struct Facts {
     /// The state; `None` for quarantined tasks.
     pub(crate) state: Option<StateKind>,
     pub(crate) is_claimed: bool,
-    /// Whether they wait for other tasks.
-    pub(crate) is_waiting: bool,
+    pub(crate) waits: Wait,
     /// Whether the due time of sleeping tasks has come.
     pub(crate) is_due: bool,
 }
@@ -27,10 +46,14 @@ pub(crate) fn availability(facts: Facts) -> Availability {
         None => Availability::Quarantined,
         Some(state) if state.is_terminal() => Availability::Ended,
         Some(_) if facts.is_claimed => Availability::Claimed,
-        Some(StateKind::Paused) => Availability::Paused,
-        Some(StateKind::Sleeping) if !facts.is_due => match facts.is_waiting {
-            true => Availability::Waiting,
-            false => Availability::Future,
+        Some(StateKind::Paused) => match facts.waits {
+            Wait::Signal => Availability::AwaitsSignal,
+            Wait::Nothing | Wait::Tasks => Availability::Paused,
+        },
+        Some(StateKind::Sleeping) if !facts.is_due => match facts.waits {
+            Wait::Signal => Availability::AwaitsSignal,
+            Wait::Nothing => Availability::Future,
+            Wait::Tasks => Availability::Waiting,
         },
         Some(_) => Availability::Available,
     }
@@ -127,7 +150,7 @@ impl Counter {
             let facts = Facts {
                 state: None,
                 is_claimed: record.node.is_some(),
-                is_waiting: false,
+                waits: Wait::Nothing,
                 is_due: false,
             };
             return self.add(kind, 0, facts, (1, None));
@@ -135,7 +158,7 @@ impl Counter {
         let facts = Facts {
             state: Some(state.code()),
             is_claimed: record.node.is_some(),
-            is_waiting: state.is_waiting(),
+            waits: Wait::of(state),
             is_due: state.is_due(self.at),
         };
         self.add(kind, state.data_version, facts, (1, state.due()));
@@ -190,7 +213,7 @@ mod tests {
         Facts {
             state: Some(state),
             is_claimed: false,
-            is_waiting: false,
+            waits: Wait::Nothing,
             is_due: false,
         }
     }
@@ -214,8 +237,13 @@ mod tests {
             assert_eq!(availability(claimed), live, "{state}, claimed");
         }
         let mut sleeper = facts(StateKind::Sleeping);
-        sleeper.is_waiting = true;
+        sleeper.waits = Wait::Tasks;
         assert_eq!(availability(sleeper), A::Waiting);
+        sleeper.waits = Wait::Signal;
+        assert_eq!(availability(sleeper), A::AwaitsSignal);
+        let mut paused = facts(StateKind::Paused);
+        paused.waits = Wait::Signal;
+        assert_eq!(availability(paused), A::AwaitsSignal);
         sleeper.is_due = true;
         assert_eq!(availability(sleeper), A::Available);
         sleeper.state = None;

@@ -82,7 +82,7 @@ fn select(count: usize) -> String {
     format!(
         "WITH wanted (place, id) AS (VALUES {ids})
          SELECT w.place, s.n, s.last, s.pending, s.lost_by, s.state, s.owner IS NOT NULL, s.fence, s.limited,
-            s.kind, s.code, s.data_version, s.waits <> 0, {columns}
+            s.kind, s.code, s.data_version, min(s.waits, 1), {columns}
          FROM wanted w CROSS JOIN windlass_tasks t ON t.id = w.id CROSS JOIN windlass_states s ON s.n = t.n
          WHERE s.ended_at IS NULL AND s.quarantine IS NULL AND (s.owner = ?{lease} OR s.owner IS NULL)",
         ids = ids.join(", "),
@@ -172,7 +172,7 @@ fn claim(
             return Err(Stop::Refused(Error::corrupt_task(id, reason)));
         }
     };
-    let was_waiting = state.is_waiting();
+    let was_waiting = waits::column(&state) != 0;
     let before = (state.code(), state.deadline());
     let state = waits::looked_at(batch, state)?;
     let is_commanded = found.pending > 0;
@@ -209,14 +209,14 @@ fn claim(
         .filter(|_| !found.group.claimed);
     let state = state.claimed(Fence(fence as u64), lost_by, batch.now);
     let text = to_json(&state)?;
-    let has_waited = was_waiting && !state.is_waiting();
+    let has_waited = was_waiting && waits::column(&state) == 0;
     let seq = batch.change(n, found.last, Log::claimed(owner, fence, abandoned))?;
     let (due, version) = (state.due().map(micros), state.version as i64);
     let (code, deadline, limited) = (state.code(), state.deadline(), admission.limited(&task));
     let group = Group {
         code: from_code(code),
         claimed: true,
-        waits: found.group.waits && !has_waited,
+        waits: if has_waited { 0 } else { found.group.waits },
         ..found.group
     };
     let step = Move::between(found.group, group);

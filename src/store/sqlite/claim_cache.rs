@@ -54,7 +54,7 @@ mod tests {
             code: 0,
             version: 1,
             claimed: true,
-            waits: false,
+            waits: 0,
             quarantined: false,
         };
         CachedClaim { last, group }

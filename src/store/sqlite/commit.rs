@@ -46,6 +46,7 @@ struct Texts {
     lines: Vec<Log>,
     outcomes: Vec<(i64, String)>,
     drop_claim: bool,
+    waits: i64,
     waited_for: Vec<TaskId>,
     effects: Option<transaction::Prepared>,
 }
@@ -90,6 +91,7 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
         outcomes: outcomes.collect::<Result<_, _>>()?,
         lines,
         drop_claim: ends_claim,
+        waits: waits::column(state),
         waited_for: waits::waited_for(state).to_vec(),
         effects: effects.map(transaction::Prepared::new),
     })
@@ -155,10 +157,9 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
         Err(error) => return Err(error.clone().into()),
     };
     rules::size::check(texts.size, held.props, batch.limits.max_bytes)?;
-    let index = |batch: &mut Batch<'_>| match held.head.group.waits || !texts.waited_for.is_empty()
-    {
-        true => waits::put(batch, claim.token as i64, &texts.waited_for),
-        false => Ok(()),
+    let index = |batch: &mut Batch<'_>| match (held.head.group.waits, texts.waits) {
+        (0, 0) => Ok(()),
+        _ => waits::put(batch, claim.token as i64, texts.waits, &texts.waited_for),
     };
     let Some(effects) = &texts.effects else {
         index(batch)?;
@@ -253,7 +254,7 @@ const KEEPS_AT_ONCE: &str =
 impl Texts {
     /// Returns whether the write changes only the state and the history.
     fn is_plain(&self) -> bool {
-        let alone = self.effects.is_none() && self.waited_for.is_empty();
+        let alone = self.effects.is_none() && self.waits == 0;
         alone && self.outcomes.is_empty()
     }
 
@@ -268,7 +269,7 @@ impl Texts {
                 false => self.data_version.into(),
             },
             claimed: !ends && !self.drop_claim,
-            waits: !self.waited_for.is_empty(),
+            waits: self.waits.min(1),
             ..before
         }
     }

@@ -19,15 +19,15 @@ pub(super) struct Group {
     /// The version of the data.
     pub(super) version: i64,
     pub(super) claimed: bool,
-    /// Whether the tasks wait for other tasks.
-    pub(super) waits: bool,
+    /// 1 if the tasks wait for other tasks, -1 if they wait for a signal, else 0.
+    pub(super) waits: i64,
     pub(super) quarantined: bool,
 }
 
 /// The columns of [`Group::read`]; `s` is the row of a state.
 macro_rules! group_columns {
     () => {
-        "s.kind, s.code, s.data_version, s.owner IS NOT NULL, s.waits <> 0, s.quarantine IS NOT NULL"
+        "s.kind, s.code, s.data_version, s.owner IS NOT NULL, min(s.waits, 1), s.quarantine IS NOT NULL"
     };
 }
 pub(super) use group_columns;
@@ -173,7 +173,7 @@ mod tests {
             code,
             version: 1,
             claimed: false,
-            waits: false,
+            waits: 0,
             quarantined: false,
         }
     }

@@ -37,7 +37,7 @@ pub(super) fn forget(batch: &mut Batch<'_>, n: i64, id: &TaskId, seq: i64) -> Sq
         let delete = "DELETE FROM windlass_states WHERE n = ?1";
         batch.write_state(delete, [n], Move::gone(group))?;
         batch.raise_fences(fence)?;
-        if group.waits {
+        if group.waits > 0 {
             waits::clear(batch, n)?;
         }
         limits::forget(batch, n, limited)?;

@@ -71,6 +71,9 @@ impl Conditions {
         if filter.claimed {
             self.and("s.owner IS NOT NULL");
         }
+        if filter.awaits_signal {
+            self.and("s.waits = -1");
+        }
     }
 }
 
@@ -81,6 +84,10 @@ fn index_of(filter: &Filter) -> Option<&'static str> {
         Filter { node: Some(_), .. } | Filter { claimed: true, .. } => {
             Some("windlass_states_owned")
         }
+        Filter {
+            awaits_signal: true,
+            ..
+        } => Some("windlass_states_awaiting_signal"),
         Filter {
             id_prefix: None, ..
         } if filter.is_live_only() => Some("windlass_states_live"),

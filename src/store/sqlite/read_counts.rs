@@ -13,7 +13,7 @@ use super::{
 };
 use crate::store::{
     LimitForm, TaskCount, TaskStats,
-    rules::stats::{Counter, Facts},
+    rules::stats::{Counter, Facts, Wait},
 };
 
 /// The most tasks in lines of limits that are read.
@@ -58,7 +58,7 @@ struct Counted {
     number: i64,
     kind: Kind,
     version: i64,
-    waits: bool,
+    waits: i64,
     facts: Facts,
     tasks: i64,
 }
@@ -72,7 +72,11 @@ fn counted(row: &Row<'_>) -> Sql<Option<Counted>> {
     let facts = Facts {
         state: to_code(code).filter(|_| !quarantined),
         is_claimed: row.get(4)?,
-        is_waiting: waits,
+        waits: match waits {
+            0 => Wait::Nothing,
+            1.. => Wait::Tasks,
+            _ => Wait::Signal,
+        },
         is_due: false,
     };
     Ok(Some(Counted {
@@ -115,7 +119,10 @@ impl Counted {
     fn late(&self, conn: &Connection, now: i64) -> Sql<(u64, Option<Timestamp>)> {
         let mut late = conn.prepare_cached(LATE)?;
         // Equal values, not a range, so that the index can be used up to the due time.
-        let [few, many] = if self.waits { [1, 2] } else { [0, 0] };
+        let [few, many] = match self.waits {
+            1.. => [1, 2],
+            other => [other; 2],
+        };
         let of = (self.number, self.version, few, many, now);
         late.query_row(of, |row| {
             let oldest: Option<i64> = row.get(1)?;

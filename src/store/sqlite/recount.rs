@@ -10,7 +10,7 @@ use super::{
 use crate::store::examine::Strays;
 
 /// Counts the tasks by a scan of all states.
-const SCAN: &str = "SELECT kind, code, data_version, owner IS NOT NULL, waits <> 0, quarantine IS NOT NULL, count(*)
+const SCAN: &str = "SELECT kind, code, data_version, owner IS NOT NULL, min(waits, 1), quarantine IS NOT NULL, count(*)
      FROM windlass_states GROUP BY 1, 2, 3, 4, 5, 6";
 
 /// Returns the groups whose count differs from that of a scan. Reads all states.

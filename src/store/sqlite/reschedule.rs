@@ -10,6 +10,7 @@ use super::{
     json,
     limits::{self, limited_by_terms},
     texts::{Text, to_json},
+    waits,
 };
 use crate::store::{ChangeKind, Error, Reschedule, rules};
 
@@ -46,12 +47,16 @@ pub(super) fn write(
     };
     let code = from_code(state.code());
     let kind = number.unwrap_or(group.kind);
+    let waits = waits::column(state).min(1);
     let version = state.version as i64;
     batch.write_state(
         "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, state = ?5, version = ?6, kind = ?7 WHERE n = ?1",
         (n, code, state.due().map(micros), seq, to_json(state)?, version, kind),
-        Move::between(group, Group { kind, code, ..group }),
+        Move::between(group, Group { kind, code, waits, ..group }),
     )?;
+    if waits != group.waits {
+        waits::put(batch, n, waits::column(state), waits::waited_for(state))?;
+    }
     // The claim looks for a slot again.
     limits::forget(batch, n, limited)?;
     if let Some(limits) = &change.limits {

@@ -87,7 +87,7 @@ pub(super) fn write(
             code: from_code(state.code()),
             version: state.data_version.into(),
             claimed: false,
-            waits: !waited_for.is_empty(),
+            waits: waits::column(state).min(1),
             quarantined: false,
         };
         Move::between(before, after)
@@ -111,6 +111,6 @@ pub(super) fn write(
         step,
     )?;
     // The previous state may have been unreadable, so its wait is not known.
-    waits::put(batch, n, waited_for)?;
+    waits::put(batch, n, waits::column(state), waited_for)?;
     Ok(())
 }

@@ -67,13 +67,13 @@ pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<i6
     let optional = optional(task)?;
     let n = batch.change(batch.next(), 0, Log::submitted(state.code()))?;
     insert(batch, n, task, &optional, batch.at)?;
-    let waits = waits::rows(waits::waited_for(&state));
+    let waits = waits::column(&state);
     let group = Group {
         kind: batch.kind(task.kind.as_str())?,
         code: from_code(state.code()),
         version: FIRST_DATA_VERSION.into(),
         claimed: false,
-        waits: waits != 0,
+        waits: waits.min(1),
         quarantined: false,
     };
     batch.write_state(

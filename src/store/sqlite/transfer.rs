@@ -128,13 +128,13 @@ fn state(batch: &mut Batch<'_>, n: i64, last: i64, exported: &Exported) -> Resul
     let state = &exported.state;
     let ended = state.code().is_terminal().then(|| micros(state.since));
     let pending = exported.commands.iter().filter(|c| c.outcome.is_none());
-    let waits = waits::rows(waits::waited_for(state));
+    let waits = waits::column(state);
     let group = Group {
         kind: batch.kind(exported.task.kind.as_str())?,
         code: from_code(state.code()),
         version: state.data_version.into(),
         claimed: false,
-        waits: waits != 0,
+        waits: waits.min(1),
         quarantined: false,
     };
     batch.write_state(

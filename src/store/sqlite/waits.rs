@@ -2,7 +2,8 @@
 //!
 //! A task that waits for few others has a row of `windlass_waits` for each of them. A task that waits for more
 //! has rows of `windlass_watches`, usually a single one, which [`settle`] updates at the end of each
-//! transaction. `windlass_states.waits` says which of the two tables it uses.
+//! transaction. `windlass_states.waits` says which of the two tables it uses. A task that waits for a signal has a value
+//! of its own there, and no rows.
 
 mod settle;
 
@@ -43,9 +44,9 @@ macro_rules! is_blocked {
 
 /// The columns for [`waiter`]: NULL for a task that does not wait. `s` is the row of its state.
 pub(super) const WAITER: &str = concat!(
-    "CASE WHEN s.waits AND s.owner IS NULL THEN ",
+    "CASE WHEN s.waits > 0 AND s.owner IS NULL THEN ",
     is_blocked!(),
-    " END, CASE WHEN s.waits AND s.owner IS NULL THEN s.state END"
+    " END, CASE WHEN s.waits > 0 AND s.owner IS NULL THEN s.state END"
 );
 
 /// The part of a state that a watch needs.
@@ -95,8 +96,18 @@ pub(super) fn looked_at(batch: &Batch<'_>, state: TaskState) -> Sql<TaskState> {
 /// to be read.
 const FEW: usize = 4;
 
-/// Returns which kind of rows a task that waits for these tasks has.
-pub(super) fn rows(waited_for: &[TaskId]) -> i64 {
+/// `windlass_states.waits` of a task that waits for a signal.
+const SIGNAL: i64 = -1;
+
+/// Returns `windlass_states.waits` of a task: which kind of rows it has, or that it waits for a signal.
+pub(super) fn column(state: &TaskState) -> i64 {
+    match state.awaits_signal() {
+        Some(_) => SIGNAL,
+        None => rows(waited_for(state)),
+    }
+}
+
+fn rows(waited_for: &[TaskId]) -> i64 {
     match waited_for.len() {
         0 => 0,
         1..=FEW => ALL,
@@ -104,19 +115,20 @@ pub(super) fn rows(waited_for: &[TaskId]) -> i64 {
     }
 }
 
-/// Replaces the rows of task `n` by those of its new wait, which may be empty. Only for tasks that wait or may have
-/// waited: other writes ignore these rows. The caller also writes the state, and notes the move of the counts there.
-pub(super) fn put(batch: &mut Batch<'_>, n: i64, waited_for: &[TaskId]) -> Sql<()> {
+/// Replaces the rows of task `n` by those of its new wait, which may be empty, and sets the column. Only for tasks that
+/// wait or may have waited: other writes ignore both. The caller also writes the state, and notes the move of the counts
+/// there.
+pub(super) fn put(batch: &mut Batch<'_>, n: i64, column: i64, waited_for: &[TaskId]) -> Sql<()> {
     clear(batch, n)?;
     batch.write_state(
         "UPDATE windlass_states SET waits = ?2 WHERE n = ?1",
-        (n, rows(waited_for)),
+        (n, column),
         Move::NONE,
     )?;
     add(batch, n, waited_for)
 }
 
-/// Adds the rows of a task that has none. Its state must list these tasks and [`rows`].
+/// Adds the rows of a task that has none. Its state must list these tasks, and its row has the [`column`].
 pub(super) fn add(batch: &mut Batch<'_>, n: i64, waited_for: &[TaskId]) -> Sql<()> {
     match rows(waited_for) {
         ALL => put_all(batch, n, waited_for.iter().map(TaskId::as_str))?,
@@ -160,7 +172,7 @@ pub(super) fn waiters(conn: &Connection, waited: &Changed) -> Sql<Vec<i64>> {
         }
     }
     let mut has_changed = conn.prepare_cached(concat!(
-        "SELECT s.waits AND s.owner IS NULL AND (?2 OR NOT ",
+        "SELECT s.waits > 0 AND s.owner IS NULL AND (?2 OR NOT ",
         is_blocked!(),
         ") FROM windlass_states s WHERE s.n = ?1"
     ))?;
@@ -178,7 +190,7 @@ pub(super) fn waiting(conn: &Connection) -> Sql<Waiters> {
     let mut edges = conn.prepare_cached(
         "SELECT t.id, w.value FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n
          JOIN json_each(iif(json_valid(s.state), s.state, '{}'), '$.waits.tasks') w
-         WHERE s.waits AND s.ended_at IS NULL",
+         WHERE s.waits > 0 AND s.ended_at IS NULL",
     )?;
     let mut rows = edges.query(())?;
     let mut waiters = Waiters::new();

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::store::{
     Availability, Filter, IfExists, Page, Purge, Submit, TaskRecord, Transaction,
-    rules::stats::{Facts, availability},
+    rules::stats::{Facts, Wait, availability},
 };
 
 type ByState = BTreeMap<(Kind, Option<StateKind>), (u64, u64)>;
@@ -34,7 +34,7 @@ impl Kit {
     }
 
     /// Asserts that the counts are those of a list.
-    async fn assert_counted(&self, after: &str) {
+    pub(super) async fn assert_counted(&self, after: &str) {
         let (mut states, mut groups) = (ByState::new(), ByGroup::new());
         let mut oldest = BTreeMap::<Kind, i64>::new();
         for record in self.all().await {
@@ -46,7 +46,7 @@ impl Kit {
             let facts = Facts {
                 state: code,
                 is_claimed: record.node.is_some(),
-                is_waiting: state.is_some_and(|state| state.is_waiting()),
+                waits: state.map_or(Wait::Nothing, Wait::of),
                 is_due: state.is_some_and(|state| state.is_due(self.now())),
             };
             let standing = availability(facts);

@@ -154,6 +154,11 @@ macro_rules! __conformance_of_clients {
                 the_identity_is_durable needs Reopen,
                 a_task_submitted_again_has_another_order,
             }
+            awaited_signals {
+                a_task_waits_for_a_signal,
+                the_deadline_ends_a_wait_for_a_signal,
+                ends_and_copies_of_waits_for_a_signal,
+            }
             counts {
                 every_change_is_counted,
                 what_is_available_is_counted,

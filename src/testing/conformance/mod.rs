@@ -48,6 +48,7 @@
 )]
 
 pub mod authors;
+pub mod awaited_signals;
 mod capability;
 pub mod changes;
 pub mod claims;

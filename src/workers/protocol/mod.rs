@@ -253,6 +253,18 @@ pub struct Exchanged {
     pub servers: Vec<String>,
 }
 
+/// The signal that a task has waited for before a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "AwaitedSignalOfRun"))]
+#[non_exhaustive]
+pub struct Awaited {
+    /// The name of the signal.
+    pub name: String,
+    /// Whether the wait had its whole time (`until` of the sleep).
+    pub expired: bool,
+}
+
 /// A run to start: its name is `id`, `fence` and `run`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -293,6 +305,9 @@ pub struct Start {
     /// The outcomes of the tasks that it has waited for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waited: Vec<Waited>,
+    /// The signal that it has waited for, as its handler has declared it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaited_signal: Option<Awaited>,
     /// The last error of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<ErrorEntry>,

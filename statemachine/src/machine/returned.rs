@@ -48,6 +48,7 @@ impl Machine {
             data,
             effects,
             waits,
+            awaited_signal,
             ..
         } = message.body;
         let resets = matches!(
@@ -58,7 +59,14 @@ impl Machine {
         message.body.data = data;
         message.body.data_version = self.config.data_version;
         message.body.waits = waits;
-        let waited = clears_wait(message.kind()).then(|| draft.state.waits.take());
+        message.body.awaited_signal = awaited_signal;
+        let (waits, signal) = (
+            draft.state.waits.clone(),
+            draft.state.awaited_signal.clone(),
+        );
+        if clears_wait(message.kind()) {
+            (draft.state.waits, draft.state.awaited_signal) = (None, None);
+        }
         let applied = match draft.apply(&message, None, env) {
             Ok((from, to)) => {
                 let again = match draft.state.status {
@@ -78,7 +86,7 @@ impl Machine {
                 Outcome::Applied { from, to }
             }
             Err(why) => {
-                draft.state.waits = waited.flatten();
+                (draft.state.waits, draft.state.awaited_signal) = (waits, signal);
                 self.pace.reset();
                 let text = format!("the handler returned a message that cannot be applied: {why}");
                 message = Message::error(text);

@@ -55,8 +55,8 @@ impl<J> Message<J> {
         Self::waiting("wait_for_ok", tasks, true)
     }
 
-    /// Sets the time at which a [`wait_for`](Self::wait_for) ends at the latest; no such time by
-    /// default. Has no effect on other messages.
+    /// Sets the time at which a [`wait_for`](Self::wait_for) or a [`wait_for_signal`](Self::wait_for_signal) ends at the
+    /// latest; no such time by default. Has no effect on other messages.
     ///
     /// # Example
     ///
@@ -75,6 +75,7 @@ impl<J> Message<J> {
             let until = Wake::At(at);
             self.body.action = Action::Sleep { until };
         }
+        self.signal_until(Wake::At(at));
         self
     }
 

@@ -11,8 +11,8 @@ use super::{
     operation::{self, LineForm},
 };
 use crate::{
-    Action, ActionKind, CommandId, Guard, Invalid, Json, Message, Operation, SubmitTask, TaskId,
-    Waits, Wake,
+    Action, ActionKind, AwaitedSignal, CommandId, Guard, Invalid, Json, Message, Operation,
+    SubmitTask, TaskId, Waits, Wake,
 };
 
 /// A complete message, which the error of a missing field shows.
@@ -53,6 +53,10 @@ pub(crate) struct MessageForm {
     /// When a `sleep` stops waiting for other tasks; never by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     after_deadline: Option<Timestamp>,
+    /// The signal that a `pause`, or a `sleep` until a time, waits for. Clients list the task among those that wait for
+    /// people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    awaits_signal: Option<AwaitedForm>,
     /// The text of an `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -81,6 +85,22 @@ pub(crate) struct MessageForm {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "schema", serde(default))]
     keep_signals: bool,
+}
+
+/// The signal that a message waits for.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "AwaitsSignal"))]
+pub(crate) struct AwaitedForm {
+    /// The name of the signal.
+    name: String,
+    /// What the person is asked: up to 1,000 characters.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(feature = "schema", serde(default))]
+    text: String,
+    /// The JSON Schema of the payload, from which clients make a form: up to 16 KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<Json>,
 }
 
 /// A reply to a signal.
@@ -114,6 +134,11 @@ impl<J> From<&Message<J>> for MessageForm {
             after: Vec::new(),
             after_ok: Vec::new(),
             after_deadline: None,
+            awaits_signal: message.awaited_signal().map(|signal| AwaitedForm {
+                name: signal.name().to_owned(),
+                text: signal.text().to_owned(),
+                schema: signal.schema().cloned(),
+            }),
             error: None,
             retry: None,
             result: None,
@@ -172,8 +197,9 @@ fn effects<J>(message: &Message<J>) -> Vec<LineForm> {
 ///
 /// | `message` | fields |
 /// |---|---|
-/// | `run`, `pause`, `release`, `checkpoint`, `kill` | |
-/// | `sleep` | `until`, or `after` or `after_ok` with an optional `after_deadline` |
+/// | `run`, `release`, `checkpoint`, `kill` | |
+/// | `pause` | `awaits_signal`, if it waits for one |
+/// | `sleep` | `until` with an optional `awaits_signal`, or `after` or `after_ok` with an optional `after_deadline` |
 /// | `error` | `error`; `retry`: `false` fails the task at once |
 /// | `complete` | `result` |
 ///
@@ -243,13 +269,19 @@ fn action(
 ) -> Result<(Message, &'static [&'static str]), Invalid> {
     Ok(match name {
         "run" => (Message::run(), &[]),
-        "pause" => (Message::pause(), &[]),
+        "pause" => (awaiting(Action::Pause, fields)?, &["awaits_signal"]),
         "release" => (Message::release(), &[]),
         "checkpoint" => (Message::checkpoint(), &[]),
         "kill" => (Message::kill(), &[]),
         "sleep" => (
             sleep(fields, now)?,
-            &["until", "after", "after_ok", "after_deadline"],
+            &[
+                "until",
+                "after",
+                "after_ok",
+                "after_deadline",
+                "awaits_signal",
+            ],
         ),
         "error" => {
             let error: String = fields.need("error")?;
@@ -297,7 +329,7 @@ fn sleep(fields: &mut Fields, now: Timestamp) -> Result<Message, Invalid> {
                 );
             }
             let until = moment::wake("until", text)?;
-            return Ok(Action::Sleep { until }.into());
+            return awaiting(Action::Sleep { until }, fields);
         }
         (None, true, true) => {
             return Err(Invalid::new("until", format!("is missing; {EXAMPLE}")));
@@ -305,6 +337,12 @@ fn sleep(fields: &mut Fields, now: Timestamp) -> Result<Message, Invalid> {
         (None, false, true) => ("after", after),
         (None, true, false) => ("after_ok", after_ok),
     };
+    if fields.left.contains_key("awaits_signal") {
+        return needs(
+            "awaits_signal",
+            "is given along with tasks to wait for; wait for one after the other",
+        );
+    }
     // The names are checked here, so that an error names the field of the input.
     let waits = Waits::new(field, tasks).map_err(|e| Invalid::new(field, e.reason()))?;
     let message = match field {
@@ -315,6 +353,33 @@ fn sleep(fields: &mut Fields, now: Timestamp) -> Result<Message, Invalid> {
         Some(text) => message.deadline(moment::read_moment("after_deadline", &text, now)?),
         None => message,
     })
+}
+
+/// Returns a pause or a sleep, with the signal that it waits for.
+fn awaiting(action: Action, fields: &mut Fields) -> Result<Message, Invalid> {
+    let Some(text) = fields.take::<Box<RawValue>>("awaits_signal")? else {
+        return Ok(action.into());
+    };
+    let signal = awaited(text.get()).map_err(|e| match e.field() {
+        "awaits_signal" => e,
+        field => Invalid::new(format!("awaits_signal.{field}"), e.reason()),
+    })?;
+    Ok(Message::awaiting(action, signal))
+}
+
+fn awaited(text: &str) -> Result<AwaitedSignal, Invalid> {
+    let example = r#"write it like {"name":"approve","text":"Deploy version 1.4?"}"#;
+    let mut fields = Fields::parse(text, "awaits_signal", example)?;
+    let mut signal = AwaitedSignal::new(fields.need::<String>("name")?);
+    if let Some(text) = fields.take::<String>("text")? {
+        signal = signal.with_text(text);
+    }
+    if let Some(schema) = fields.take::<Json>("schema")? {
+        signal = signal.with_schema(schema);
+    }
+    fields.end(["name", "text", "schema"])?;
+    signal.check()?;
+    Ok(signal)
 }
 
 fn with_effect(

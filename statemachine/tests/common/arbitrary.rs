@@ -208,6 +208,8 @@ pub(crate) fn message() -> impl Strategy<Value = Message> {
         (0..30u64).prop_map(|s| Message::sleep_for(Duration::from_secs(s))),
         Just(Message::sleep_for(Duration::MAX)),
         Just(Message::pause()),
+        Just(Message::wait_for_signal("approve")),
+        (1..30i64).prop_map(|s| Message::wait_for_signal("approve").deadline(super::t(s))),
         Just(Message::release()),
         Just(Message::checkpoint()),
         prop_oneof![Just(""), Just("no")].prop_map(Message::error),

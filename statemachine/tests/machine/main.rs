@@ -4,6 +4,7 @@
 mod common;
 
 mod adopting;
+mod awaited;
 mod beside;
 mod checkpoints;
 mod commands;

@@ -17,6 +17,7 @@ use crate::store::{
             records::{read_state, write_state},
         },
     },
+    rules::stats::Wait,
 };
 
 /// A task, as its envelope describes it.
@@ -35,7 +36,7 @@ struct Stage {
     code: StateKind,
     since: Timestamp,
     until: Option<Timestamp>,
-    waits: bool,
+    waits: Wait,
     data_version: u32,
 }
 
@@ -48,7 +49,7 @@ impl Stage {
                 TaskStatus::Sleeping { until } => Some(until),
                 _ => None,
             },
-            waits: state.is_waiting(),
+            waits: Wait::of(state),
             data_version: state.data_version,
         }
     }
@@ -90,8 +91,7 @@ pub(super) struct Row {
     pub(super) data_version: u32,
     pub(super) is_live: bool,
     pub(super) is_claimed: bool,
-    /// Whether it waits for other tasks.
-    pub(super) is_waiting: bool,
+    pub(super) waits: Wait,
     pub(super) has_limits: bool,
 }
 
@@ -198,7 +198,7 @@ impl Entry {
             data_version: stage.map_or(0, |stage| stage.data_version),
             is_live: self.live.is_some(),
             is_claimed: self.kept.has(schema::Of::Owner),
-            is_waiting: stage.is_some_and(|stage| stage.waits),
+            waits: stage.map_or(Wait::Nothing, |stage| stage.waits),
             has_limits: life.has_limits,
         })
     }
@@ -212,6 +212,7 @@ impl Row {
             && (!filter.quarantined || self.state.is_none())
             && filter.is_of_kind(&self.kind)
             && (!filter.claimed || self.is_claimed)
+            && (!filter.awaits_signal || self.waits == Wait::Signal)
             && (filter.node.is_none() || self.is_claimed)
             && filter
                 .id_prefix

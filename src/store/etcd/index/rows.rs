@@ -15,7 +15,7 @@ use super::{
 use crate::store::{
     Filter, Order, Place, Span, TaskCount,
     etcd::schema::{Fences, KeyValue},
-    rules::stats::{Counter, Facts, by_state},
+    rules::stats::{Counter, Facts, Wait, by_state},
 };
 
 /// The most runnable tasks that are examined to find the oldest one.
@@ -30,7 +30,7 @@ struct Group {
     state: Option<StateKind>,
     data_version: u32,
     is_claimed: bool,
-    is_waiting: bool,
+    waits: Wait,
 }
 
 impl Group {
@@ -40,7 +40,7 @@ impl Group {
             state: row.state,
             data_version: row.data_version,
             is_claimed: row.is_claimed,
-            is_waiting: row.is_waiting,
+            waits: row.waits,
         }
     }
 
@@ -48,7 +48,7 @@ impl Group {
         Facts {
             state: self.state,
             is_claimed: self.is_claimed,
-            is_waiting: self.is_waiting,
+            waits: self.waits,
             is_due: false,
         }
     }
@@ -69,6 +69,8 @@ pub(super) struct Rows {
     ended: BTreeSet<Place>,
     /// The live, unclaimed tasks with limits, by their submit.
     limited: BTreeSet<Place>,
+    /// The tasks that wait for a signal, by their submit.
+    awaiting_signal: BTreeSet<Place>,
     counts: BTreeMap<Group, u64>,
     /// The revision of the last change.
     pub(super) at: i64,
@@ -134,6 +136,9 @@ impl Rows {
             if row.has_limits && !row.is_claimed {
                 places.push((&mut self.limited, by_submit.clone()));
             }
+            if row.waits == Wait::Signal {
+                places.push((&mut self.awaiting_signal, by_submit.clone()));
+            }
             places.push((&mut self.live, by_submit));
         }
         if let Some(until) = row.until {
@@ -180,6 +185,7 @@ impl Rows {
         let set = match order {
             Order::Due => &self.asleep,
             Order::Ended => &self.ended,
+            _ if filter.awaits_signal => &self.awaiting_signal,
             _ if filter.is_live_only() => &self.live,
             _ => &self.submitted,
         };

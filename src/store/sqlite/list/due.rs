@@ -33,7 +33,7 @@ impl Sleepers {
     const FIRST: Self = Self {
         kind: i64::MIN,
         data_version: 0,
-        waits: 0,
+        waits: -2,
     };
 
     /// Returns the query of the first group from a given one on. A comparison with '>' would read all entries of

@@ -41,7 +41,8 @@ CREATE TABLE windlass_states (
     quarantine  TEXT,                        -- why the record cannot be read
     state       TEXT NOT NULL,               -- the State as JSON
     data_version INTEGER NOT NULL DEFAULT 1, -- of its data: watches report it without reading the state
-    waits       INTEGER NOT NULL DEFAULT 0,  -- 1 with rows in windlass_waits, 2 with rows in windlass_watches
+    waits       INTEGER NOT NULL DEFAULT 0,  -- 1 with rows in windlass_waits, 2 with rows in windlass_watches,
+                                             -- -1 while it waits for a signal that its handler has declared
     limited     INTEGER NOT NULL DEFAULT 0,  -- 1 with limits, 2 while it is claimed without slots
     deadline    INTEGER                      -- its next deadline, in microseconds
 ) STRICT;
@@ -50,6 +51,7 @@ CREATE INDEX windlass_states_live ON windlass_states (n) WHERE ended_at IS NULL 
 CREATE INDEX windlass_states_asleep ON windlass_states (kind, data_version, waits, due)
     WHERE code = 1 AND owner IS NULL AND quarantine IS NULL;
 CREATE INDEX windlass_states_owned ON windlass_states (owner) WHERE owner IS NOT NULL;
+CREATE INDEX windlass_states_awaiting_signal ON windlass_states (n) WHERE waits = -1;
 CREATE INDEX windlass_states_ended ON windlass_states (code, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX windlass_states_quarantined ON windlass_states (n) WHERE quarantine IS NOT NULL;
 
@@ -59,7 +61,7 @@ CREATE TABLE windlass_counts (
     code         INTEGER NOT NULL,
     data_version INTEGER NOT NULL,
     claimed      INTEGER NOT NULL,  -- 1 with an owner
-    waits        INTEGER NOT NULL,  -- 1 while they wait for other tasks
+    waits        INTEGER NOT NULL,  -- 1 while they wait for other tasks, -1 for a signal
     quarantined  INTEGER NOT NULL,  -- 1 with a reason in `quarantine`
     tasks        INTEGER NOT NULL,
     PRIMARY KEY (kind, code, data_version, claimed, waits, quarantined)

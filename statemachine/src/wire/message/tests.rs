@@ -13,6 +13,10 @@ fn task(id: &str) -> Task {
     Task::new(id.parse().unwrap(), "k".parse().unwrap())
 }
 
+fn json(text: &str) -> Json {
+    Json::parse("schema", text).unwrap()
+}
+
 /// Every message, with every field.
 fn all() -> Vec<(Message, &'static str)> {
     let at: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
@@ -43,6 +47,19 @@ fn all() -> Vec<(Message, &'static str)> {
         (
             Message::wait_for_ok(["a"]).deadline(at),
             r#"{"message":"sleep","after_ok":["a"],"after_deadline":"2030-01-01T00:00:00Z"}"#,
+        ),
+        (
+            Message::wait_for_signal("approve"),
+            r#"{"message":"pause","awaits_signal":{"name":"approve"}}"#,
+        ),
+        (
+            Message::wait_for_signal(
+                AwaitedSignal::new("a")
+                    .with_text("Go?")
+                    .with_schema(json(r#"{"type":"string"}"#)),
+            )
+            .deadline(at),
+            r#"{"message":"sleep","until":"2030-01-01T00:00:00Z","awaits_signal":{"name":"a","text":"Go?","schema":{"type":"string"}}}"#,
         ),
         (
             Message::error("broken"),

@@ -1,0 +1,143 @@
+//! Tasks that wait for a signal which their handler has declared.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use windlass_statemachine::{
+    AwaitedSignal, Command, Message, Retry, StateKind, TaskState, TaskStatus, machine::StopReason,
+    transition,
+};
+
+use super::{
+    common::{Rig, t, t0},
+    signals::signal,
+};
+
+fn asked() -> AwaitedSignal {
+    AwaitedSignal::new("approve").with_text("Deploy?")
+}
+
+/// A task that waits for a signal, as its handler leaves it.
+fn waiting(message: Message) -> TaskState {
+    transition(&TaskState::new(t0()), &message, t0()).unwrap()
+}
+
+fn awaited(rig: &Rig) -> Option<&str> {
+    rig.written().awaits_signal().map(AwaitedSignal::name)
+}
+
+#[test]
+fn a_handler_waits_and_its_claim_is_dropped_at_once() {
+    let mut rig = Rig::new();
+    rig.begin();
+    let message = Message::wait_for_signal(asked());
+    assert_eq!(rig.returned(message), ["write paused: pause; drop"]);
+    assert_eq!(rig.written().awaits_signal(), Some(&asked()));
+    let mut rig = Rig::new();
+    rig.begin();
+    let message = Message::wait_for_signal(asked()).deadline(t(600));
+    assert_eq!(rig.returned(message), ["write sleeping +600s: sleep; drop"]);
+    assert_eq!(awaited(&rig), Some("approve"));
+    let signal = rig.written().awaits_signal().unwrap();
+    assert_eq!(signal.until(), Some(t(600)));
+    assert!(!signal.has_expired(t(599)) && signal.has_expired(t(600)));
+}
+
+/// Whatever starts the handler ends the wait, and every attempt of the run knows what was waited for.
+#[test]
+fn a_run_ends_the_wait_and_knows_it() {
+    for command in [signal("approve"), signal("other"), Command::Run] {
+        let mut rig = Rig::of(waiting(Message::wait_for_signal(asked())), Retry::default());
+        rig.command(command);
+        rig.begin();
+        rig.stored();
+        assert_eq!(
+            (rig.written().code(), awaited(&rig)),
+            (StateKind::Runnable, None)
+        );
+        let known = rig.written().awaited_signal.as_ref().unwrap();
+        assert_eq!((known.name(), known.text()), ("approve", "Deploy?"));
+        rig.returned(Message::error("no"));
+        assert!(
+            rig.written().awaited_signal.is_some(),
+            "the next attempt knows it"
+        );
+        assert_eq!(
+            awaited(&rig),
+            None,
+            "a task that is retried later does not wait for a signal"
+        );
+    }
+}
+
+#[test]
+fn the_next_return_clears_what_was_waited_for() {
+    for (message, kept) in [
+        (Message::run(), false),
+        (Message::pause(), false),
+        (Message::sleep_until(t(60)), false),
+        (Message::wait_for(["a"]), false),
+        (Message::checkpoint(), true),
+        (Message::release(), true),
+        (Message::complete(), true),
+    ] {
+        let mut rig = Rig::of(waiting(Message::wait_for_signal(asked())), Retry::default());
+        rig.command(Command::Run);
+        rig.begin();
+        rig.stored();
+        rig.returned(message.clone());
+        assert_eq!(rig.written().awaited_signal.is_some(), kept, "{message:?}");
+        assert_eq!(awaited(&rig), None, "{message:?}");
+    }
+}
+
+#[test]
+fn a_pause_or_a_sleep_by_an_operator_goes_on_waiting() {
+    for command in [Command::Pause, Command::Sleep { until: t(900) }] {
+        let message = Message::wait_for_signal(asked()).deadline(t(600));
+        let mut rig = Rig::of(waiting(message), Retry::default());
+        rig.command(command.clone());
+        rig.begin();
+        assert_eq!(awaited(&rig), Some("approve"), "{command:?}");
+    }
+}
+
+#[test]
+fn ends_and_retries_wait_for_no_signal() {
+    let state = waiting(Message::wait_for_signal(asked()));
+    let mut rig = Rig::of(state, Retry::default());
+    rig.command(Command::Kill);
+    rig.begin();
+    assert_eq!(
+        (rig.written().code(), awaited(&rig)),
+        (StateKind::Killed, None)
+    );
+    let again = rig.written().clone().retried(t0());
+    assert_eq!(again.awaited_signal, None);
+}
+
+#[test]
+fn a_claim_at_the_deadline_ends_the_wait() {
+    let message = Message::wait_for_signal(asked()).deadline(t(600));
+    let state = waiting(message);
+    let early = state.clone().claimed(Default::default(), None, t(599));
+    assert!(early.awaits_signal().is_some());
+    let late = state.claimed(Default::default(), None, t(600));
+    assert_eq!(late.status, TaskStatus::Runnable);
+    assert!(late.awaits_signal().is_none());
+    assert!(late.awaited_signal.unwrap().has_expired(t(600)));
+}
+
+/// A message that the machine replaces, because a kill takes precedence, declares nothing.
+#[test]
+fn a_killed_task_waits_for_nothing() {
+    let mut rig = Rig::running();
+    rig.command(Command::Kill);
+    rig.returned(Message::wait_for_signal(asked()));
+    assert_eq!(
+        (rig.written().code(), awaited(&rig)),
+        (StateKind::Killed, None)
+    );
+    let mut rig = Rig::running();
+    rig.stop();
+    rig.returned(Message::wait_for_signal(asked()));
+    assert_eq!(awaited(&rig), Some("approve"), "{:?}", StopReason::Shutdown);
+}
