@@ -2,14 +2,13 @@
 
 use axum::extract::Path;
 use maud::{Markup, html};
-use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
 use super::{
     Answer, cli,
     form::{Fields, encoded},
     frame::Page,
-    record::{Change, Record, Sent},
+    record::{Change, Record, Sending, Sent},
     seen::Seen,
     text, value,
 };
@@ -20,12 +19,6 @@ const EDITED: usize = 8000;
 
 /// The commands that a page sends.
 const COMMANDS: [&str; 3] = ["run", "pause", "kill"];
-
-/// A command that was sent.
-#[derive(Deserialize)]
-struct Accepted {
-    order: u64,
-}
 
 /// Sends a command.
 pub(super) async fn command(page: Page, Path((id, command)): Path<(String, String)>) -> Answer {
@@ -39,7 +32,7 @@ pub(super) async fn command(page: Page, Path((id, command)): Path<(String, Strin
     let id = encoded(&id);
     let path = format!("/v1/tasks/{id}/commands?{}", page.wait());
     let body = json!({ "command": command }).to_string();
-    let sent: Accepted = page.api.post(&path, body).await?;
+    let sent: Sending = page.api.post(&path, body).await?;
     Ok(page.to(&format!("/tasks/{id}?sent={}", sent.order)))
 }
 
@@ -56,7 +49,7 @@ pub(super) async fn signal(page: Page, Path(id): Path<String>, fields: Fields) -
         });
     let id = encoded(&id);
     let path = format!("/v1/tasks/{id}/signals/{}?{}", encoded(name), page.wait());
-    let sent: Accepted = page.api.post(&path, payload.unwrap_or_default()).await?;
+    let sent: Sending = page.api.post(&path, payload.unwrap_or_default()).await?;
     Ok(page.to(&format!("/tasks/{id}?sent={}", sent.order)))
 }
 

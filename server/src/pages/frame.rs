@@ -51,6 +51,7 @@ pub(super) enum Place {
     Overview,
     Tasks,
     Failures,
+    People,
     Nodes,
     Schedules,
     Limits,
@@ -60,10 +61,11 @@ pub(super) enum Place {
 }
 
 /// The path and the name of each page of the navigation, and whether only an admin, or only a caller without a scope may see it.
-const PLACES: [(Place, &str, &str, bool, bool); 8] = [
+const PLACES: [(Place, &str, &str, bool, bool); 9] = [
     (Place::Overview, "/", "Overview", false, false),
     (Place::Tasks, "/tasks", "Tasks", false, false),
     (Place::Failures, "/failures", "Failures", false, false),
+    (Place::People, "/people", "People", false, false),
     (Place::Nodes, "/nodes", "Nodes", false, true),
     (Place::Schedules, "/schedules", "Schedules", false, false),
     (Place::Limits, "/limits", "Limits", false, true),

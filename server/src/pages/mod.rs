@@ -16,6 +16,7 @@ mod limits;
 mod nodes;
 mod overview;
 mod path;
+mod people;
 mod rates;
 mod record;
 mod refused;
@@ -23,6 +24,7 @@ mod rows;
 mod schedule;
 mod schedule_actions;
 mod schedules;
+mod schema_form;
 mod search;
 mod seen;
 mod shown;
@@ -69,6 +71,8 @@ pub(crate) fn router(app: &Arc<App>, api: Router) -> Router<Arc<App>> {
         .route("/tasks/{id}/commands/{command}", post(actions::command))
         .route("/tasks/{id}/retry", post(actions::retry))
         .route("/tasks/{id}/signal", post(actions::signal))
+        .route("/tasks/{id}/answer", post(people::answer))
+        .route("/people", get(people::show))
         .route("/bulk", get(bulk::show).post(bulk::start))
         .route("/search", get(search::show))
         .route("/failures", get(failures::show))

@@ -38,6 +38,7 @@ pub(super) struct Record {
     pub(super) until: Option<Timestamp>,
     pub(super) version: Option<u64>,
     pub(super) waits_for: Option<Waits>,
+    pub(super) awaits_signal: Option<Awaited>,
 }
 
 #[derive(Deserialize)]
@@ -66,6 +67,21 @@ pub(super) struct Progress {
 #[derive(Deserialize)]
 pub(super) struct Waits {
     pub(super) tasks: Vec<String>,
+}
+
+/// The signal that a task waits for, as its handler has declared it.
+#[derive(Deserialize)]
+pub(super) struct Awaited {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) text: String,
+    pub(super) schema: Option<Box<RawValue>>,
+}
+
+/// A command that was accepted.
+#[derive(Deserialize)]
+pub(super) struct Sending {
+    pub(super) order: u64,
 }
 
 /// A page of tasks.

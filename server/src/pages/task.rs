@@ -7,6 +7,7 @@ use super::{
     Answer, actions, cli,
     form::encoded,
     frame::{Page, Place},
+    people,
     record::Record,
     seen::{Seen, see},
     text, timeline, tree, value,
@@ -46,6 +47,9 @@ pub(super) async fn show(page: Page, Path(id): Path<String>) -> Answer {
         }
         (actions::proof(&page, &seen, query.get("sent")))
         (why(&page, &seen))
+        @if let Some(signal) = &task.awaits_signal {
+            section.asked #asked { h2 { "It asks" } (people::form(&page, task, signal, "task")) }
+        }
         (actions::offer(&page, task))
         div.columns {
             section #facts { h2 { "Facts" } (facts(&page, &seen)) }
@@ -83,6 +87,17 @@ fn why(page: &Page, seen: &Seen) -> Markup {
     let (command, link): (Option<String>, Option<(String, &str)>) = match seen.why.reason.as_deref()
     {
         _ if task.is_quarantined() => (Some(cli::on("retry", &task.id)), None),
+        Some("signal") => {
+            let name = task
+                .awaits_signal
+                .as_ref()
+                .map_or("NAME", |signal| &signal.name);
+            let line = cli::on("signal", &task.id);
+            (
+                Some(format!("{line} {} --payload JSON", cli::quoted(name))),
+                None,
+            )
+        }
         _ if task.state == "paused" => (Some(cli::on("resume", &task.id)), None),
         Some("no_node" | "data_version" | "labels") => (
             // Other kinds need the program that has their handler.

@@ -50,6 +50,20 @@ async fn each_action_on_a_task_ends_with_its_proof() {
         .await;
     desk.browser.click("form[action$='/retry'] button").await;
     desk.browser.until_text("incarnation 1").await;
+    desk.go("/people").await;
+    desk.browser.until_text("Deploy version 1.4?").await;
+    desk.browser
+        .choose("select[name='p.approved']", "yes")
+        .await;
+    desk.browser
+        .fill("input[name='p.reason']", "quiet hour")
+        .await;
+    desk.browser.click("form[action$='/answer'] button").await;
+    desk.browser.until_text("Sent to deploy-1.4").await;
+    desk.until_state("deploy-1.4", "completed").await;
+    desk.go("/tasks/deploy-1.4").await;
+    desk.browser.until_text("\"share\": 5").await;
+    desk.browser.until_text("quiet hour").await;
     desk.go("/tasks/mail-3").await;
     desk.browser.until_text("connection refused").await;
     desk.browser.click("details[data-key=edited] summary").await;

@@ -3,7 +3,9 @@
 use std::{net::SocketAddr, time::Duration};
 
 use serde_json::json;
-use windlass::{Client, Command, Message, NewTask, Runner, TaskContext, store::Store};
+use windlass::{
+    AwaitedSignal, Client, Command, Json, Message, NewTask, Runner, TaskContext, store::Store,
+};
 use windlass_server::{Listen, Role, Server, Serving, Sessions};
 
 use crate::webdriver::Browser;
@@ -46,6 +48,26 @@ async fn poll(task: TaskContext) -> Message {
         _ => Message::sleep_for(Duration::from_secs(7200)),
     };
     next.with_data(&(runs + 1))
+}
+
+/// Asks whether it may deploy, and completes with the answer.
+async fn deploy(task: TaskContext) -> Message {
+    while let Some(command) = task.commands().try_next() {
+        if let Command::Signal(signal) = command {
+            let payload = signal.payload::<Json>().unwrap_or_else(|_| Json::null());
+            return Message::complete_with(&payload).answer(&signal, &"noted");
+        }
+    }
+    let schema = json!({"type": "object", "required": ["approved", "share"], "properties": {
+        "approved": {"type": "boolean", "title": "Deploy it?"},
+        "share": {"type": "integer", "title": "Share of the traffic in %", "minimum": 1, "maximum": 100, "default": 5},
+        "ring": {"enum": ["canary", "region", "everywhere"], "title": "Where"},
+        "reason": {"type": "string", "title": "Reason", "description": "For the log", "maxLength": 100},
+    }});
+    let asked = AwaitedSignal::new("approve")
+        .with_text("Deploy version 1.4? The tests have passed, and the queue is empty.")
+        .with_schema(Json::new("schema", &schema).ok());
+    Message::wait_for_signal(asked)
 }
 
 impl Desk {
@@ -94,6 +116,7 @@ impl Desk {
             .node("worker-1")
             .handler("sync", patient)
             .handler("poll", poll)
+            .handler("deploy", deploy)
             .handler("mail", async |_: TaskContext| {
                 Message::fail("could not connect to 10.0.0.7:25: connection refused")
             })
@@ -133,10 +156,15 @@ impl Desk {
             )
             .await
             .unwrap();
+        self.client
+            .submit(NewTask::new("deploy").id("deploy-1.4"))
+            .await
+            .unwrap();
         self.client.command("sync-1", Command::Pause).await.unwrap();
         self.client.command("sync-2", Command::Kill).await.unwrap();
         for (id, state) in [
             ("mail-3", "failed"),
+            ("deploy-1.4", "paused"),
             ("sync-1", "paused"),
             ("sync-2", "killed"),
         ] {

@@ -10,13 +10,15 @@ use crate::{
 };
 
 /// Every page of a filled namespace.
-pub(crate) const PAGES: [(&str, &str); 11] = [
+pub(crate) const PAGES: [(&str, &str); 13] = [
     ("overview", "/"),
     ("tasks", "/tasks"),
     ("task", "/tasks/sync-1"),
     ("failed-task", "/tasks/mail-3"),
     ("search", "/search?q=mail"),
     ("failures", "/failures"),
+    ("people", "/people"),
+    ("asking-task", "/tasks/deploy-1.4"),
     ("nodes", "/nodes"),
     ("schedules", "/schedules"),
     ("limits", "/limits"),
@@ -208,7 +210,7 @@ async fn a_reader_is_offered_no_action_and_an_operator_no_page_of_admins() {
             .await;
         assert_eq!(
             links,
-            "windlass,Overview,Tasks,Failures,Nodes,Schedules,Limits"
+            "windlass,Overview,Tasks,Failures,People,Nodes,Schedules,Limits"
         );
     }
     desk.close().await;

@@ -247,6 +247,14 @@ impl Browser {
         .await;
     }
 
+    /// Chooses the option of a `select` that begins with this text.
+    pub(crate) async fn choose(&self, css: &str, text: &str) {
+        let element = self.element(css).await;
+        let typed = json!({ "text": text });
+        self.command("POST", &format!("/element/{element}/value"), &typed)
+            .await;
+    }
+
     /// Presses keys, wherever the focus is.
     pub(crate) async fn press(&self, keys: &str) {
         for key in keys.chars().map(String::from) {

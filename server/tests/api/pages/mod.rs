@@ -3,6 +3,7 @@
 mod actions;
 mod bulk;
 mod content;
+mod people;
 mod roles;
 
 use windlass_server::{
@@ -22,11 +23,12 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Every page that needs no task.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "/",
     "/tasks",
     "/search?q=a",
     "/failures",
+    "/people",
     "/bulk?action=retry&kind=mail",
     "/nodes",
     "/schedules",

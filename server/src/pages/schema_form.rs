@@ -1,0 +1,569 @@
+//! Forms made from a JSON Schema, and the values that they send.
+//!
+//! A form has a field for each property of an object whose type a browser knows: a text, a number, a choice, yes or no. Any
+//! other part of a schema, and a task without one, gets a field for JSON. A schema of a handler cannot make a form that
+//! fails: what cannot be read is JSON, too.
+
+use std::{collections::BTreeSet, fmt};
+
+use maud::{Markup, html};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::{Map, Value};
+
+use super::{form::Fields, text};
+use crate::problem::Problem;
+
+/// The most fields of a form; a larger object gets one field for JSON.
+const MOST: usize = 30;
+/// The most choices of a field.
+const CHOICES: usize = 200;
+/// A text that may be longer gets several lines.
+const LONG: u64 = 120;
+
+/// The field of a value that is not an object.
+const WHOLE: &str = "value";
+/// Begins the names of the fields, so that none is taken for another one of the page.
+const PREFIX: &str = "p.";
+
+/// A JSON Schema.
+pub(super) struct Schema {
+    whole: Value,
+    /// The names of its properties, in the order in which it has them.
+    names: Vec<String>,
+}
+
+/// The names of the members of an object, in their order.
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Names;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Names, A::Error> {
+                let mut names = Vec::new();
+                while let Some((name, IgnoredAny)) = members.next_entry::<String, _>()? {
+                    names.push(name);
+                }
+                Ok(Names(names))
+            }
+        }
+        from.deserialize_map(Members)
+    }
+}
+
+impl Schema {
+    /// Reads a schema; `None` for a text that is no JSON.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Top {
+            #[serde(default)]
+            properties: Names,
+        }
+        let whole = serde_json::from_str(text).ok()?;
+        let top = serde_json::from_str::<Top>(text);
+        let names = top.map_or_else(|_| Vec::new(), |top| top.properties.0);
+        Some(Self { whole, names })
+    }
+}
+
+/// What a field takes.
+enum Kind {
+    Text,
+    /// A text of this type of an `input`.
+    Input(&'static str),
+    Number {
+        is_whole: bool,
+    },
+    YesNo,
+    Choice(Vec<Value>),
+    Json,
+}
+
+/// A field of a form.
+struct Field<'s> {
+    /// The name of the property; `None` for the whole value.
+    name: Option<&'s str>,
+    schema: Option<&'s Map<String, Value>>,
+    kind: Kind,
+    is_required: bool,
+}
+
+/// A form for the payload of a signal.
+pub(super) struct Form<'s> {
+    fields: Vec<Field<'s>>,
+}
+
+impl<'s> Form<'s> {
+    /// Returns the form of a schema; one field for JSON without a schema.
+    pub(super) fn of(schema: Option<&'s Schema>) -> Self {
+        let names = schema.map_or(&[][..], |schema| &schema.names);
+        let schema = schema.and_then(|schema| schema.whole.as_object());
+        let fields = schema.and_then(|schema| of_object(schema, names));
+        let fields = fields.unwrap_or_else(|| {
+            let kind = schema.map_or(Kind::Json, kind_of);
+            // Without a schema a signal may have no payload.
+            let is_required = schema.is_some();
+            vec![Field {
+                name: None,
+                schema,
+                kind,
+                is_required,
+            }]
+        });
+        Self { fields }
+    }
+
+    /// Shows the fields.
+    pub(super) fn show(&self) -> Markup {
+        html! { @for field in &self.fields { (field.show()) } }
+    }
+
+    /// Returns the payload of a form that was sent, as JSON; `None` for a form whose only field is empty.
+    ///
+    /// # Errors
+    ///
+    /// A problem that names the field.
+    pub(super) fn read(&self, sent: &Fields) -> Result<Option<String>, Problem> {
+        if let [field @ Field { name: None, .. }] = self.fields.as_slice() {
+            return field.read(sent);
+        }
+        let mut members = Vec::new();
+        for field in &self.fields {
+            if let (Some(name), Some(json)) = (field.name, field.read(sent)?) {
+                members.push(format!("{}:{json}", Value::from(name)));
+            }
+        }
+        Ok(Some(format!("{{{}}}", members.join(","))))
+    }
+}
+
+/// Returns the fields of an object; `None` for another schema, and for one with too many properties.
+fn of_object<'s>(schema: &'s Map<String, Value>, names: &'s [String]) -> Option<Vec<Field<'s>>> {
+    if text_of(schema, "type") != Some("object") {
+        return None;
+    }
+    let properties = schema.get("properties")?.as_object()?;
+    if properties.is_empty() || properties.len() > MOST {
+        return None;
+    }
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .map(|names| names.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    // A property that must be there and is not described cannot be filled in.
+    if required.iter().any(|name| !properties.contains_key(*name)) {
+        return None;
+    }
+    let mut seen = BTreeSet::new();
+    let once = names.iter().filter(|name| seen.insert(name.as_str()));
+    let fields = once.map(|name| {
+        let of = properties.get(name).and_then(Value::as_object);
+        Field {
+            name: Some(name),
+            schema: of,
+            kind: of.map_or(Kind::Json, kind_of),
+            is_required: required.contains(&name.as_str()),
+        }
+    });
+    Some(fields.collect())
+}
+
+fn kind_of(schema: &Map<String, Value>) -> Kind {
+    if let Some(choices) = choices(schema) {
+        return Kind::Choice(choices);
+    }
+    match text_of(schema, "type") {
+        Some("boolean") => Kind::YesNo,
+        Some("integer") => Kind::Number { is_whole: true },
+        Some("number") => Kind::Number { is_whole: false },
+        Some("string") => match text_of(schema, "format") {
+            Some("date") => Kind::Input("date"),
+            Some("email") => Kind::Input("email"),
+            Some("uri") => Kind::Input("url"),
+            _ => Kind::Text,
+        },
+        _ => Kind::Json,
+    }
+}
+
+fn choices(schema: &Map<String, Value>) -> Option<Vec<Value>> {
+    if let Some(one) = schema.get("const") {
+        return Some(vec![one.clone()]);
+    }
+    let all = schema.get("enum")?.as_array()?;
+    let fits = !all.is_empty() && all.len() <= CHOICES;
+    fits.then(|| all.clone())
+}
+
+fn text_of<'s>(schema: &'s Map<String, Value>, name: &str) -> Option<&'s str> {
+    schema.get(name).and_then(Value::as_str)
+}
+
+impl Field<'_> {
+    fn id(&self) -> String {
+        format!("{PREFIX}{}", self.name.unwrap_or(WHOLE))
+    }
+
+    fn of(&self, name: &str) -> Option<&Value> {
+        self.schema?.get(name)
+    }
+
+    /// Returns a keyword of the schema that is a number, as it was written.
+    fn number(&self, name: &str) -> Option<String> {
+        self.of(name)
+            .filter(|value| value.is_number())
+            .map(Value::to_string)
+    }
+
+    fn length(&self, name: &str) -> Option<u64> {
+        self.of(name).and_then(Value::as_u64)
+    }
+
+    fn title(&self) -> String {
+        let title = self.schema.and_then(|schema| text_of(schema, "title"));
+        let title = title.filter(|title| !title.trim().is_empty());
+        text::cut(title.or(self.name).unwrap_or("Payload"), 80)
+    }
+
+    fn show(&self) -> Markup {
+        let hint = self
+            .schema
+            .and_then(|schema| text_of(schema, "description"));
+        html! {
+            label {
+                bdi { (self.title()) }
+                @match self.kind { Kind::Json => " (JSON) ", _ => " " }
+                (self.input())
+                @if let Some(hint) = hint { span.hint { bdi { (text::cut(hint, 300)) } } }
+            }
+        }
+    }
+
+    fn input(&self) -> Markup {
+        let (id, required) = (self.id(), self.is_required);
+        let default = self.of("default");
+        let written = match default {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => String::new(),
+        };
+        match &self.kind {
+            Kind::YesNo => {
+                let all = [Value::Bool(true), Value::Bool(false)];
+                select(&id, required, &all, default, |value| match value {
+                    Value::Bool(true) => "yes".to_owned(),
+                    _ => "no".to_owned(),
+                })
+            }
+            Kind::Choice(all) => {
+                // What only one value is for is chosen.
+                let default = default.or(all.first().filter(|_| all.len() == 1 && required));
+                select(&id, required, all, default, |value| match value {
+                    Value::String(text) => text::cut(text, 120),
+                    other => text::cut(&other.to_string(), 120),
+                })
+            }
+            Kind::Number { is_whole } => html! {
+                input type="number" name=(id) required[required] value=(written) autocomplete="off"
+                    step=(if *is_whole { "1" } else { "any" }) min=[self.number("minimum")] max=[self.number("maximum")];
+            },
+            Kind::Input(kind) => html! {
+                input type=(kind) name=(id) required[required] value=(written) autocomplete="off"
+                    minlength=[self.length("minLength")] maxlength=[self.length("maxLength")];
+            },
+            Kind::Text if self.length("maxLength").is_some_and(|most| most <= LONG) => html! {
+                input name=(id) required[required] value=(written) autocomplete="off"
+                    minlength=[self.length("minLength")] maxlength=[self.length("maxLength")];
+            },
+            Kind::Text => html! {
+                textarea name=(id) required[required] rows="2"
+                    minlength=[self.length("minLength")] maxlength=[self.length("maxLength")] { (written) }
+            },
+            Kind::Json => html! {
+                textarea name=(id) required[required] rows="3" spellcheck="false" {
+                    @if let Some(default) = default { (format!("{default:#}")) }
+                }
+            },
+        }
+    }
+
+    /// Returns the value of the field, as JSON; `None` for an empty one that need not be there.
+    fn read(&self, sent: &Fields) -> Result<Option<String>, Problem> {
+        let id = self.id();
+        let name = self.name.unwrap_or(WHOLE);
+        let wrong = |reason: String| Problem::invalid(name, reason);
+        let typed = sent.get(&id);
+        // A text may be empty, and may begin with spaces.
+        let whole = sent
+            .0
+            .iter()
+            .find(|(known, _)| *known == id)
+            .map(|(_, text)| text);
+        let Some(typed) = typed else {
+            return match (&self.kind, self.is_required) {
+                (Kind::Text, true)
+                    if self.length("minLength").unwrap_or(0) == 0 && whole.is_some() =>
+                {
+                    Ok(Some("\"\"".to_owned()))
+                }
+                (_, true) => Err(wrong("is empty; fill it in".to_owned())),
+                (_, false) => Ok(None),
+            };
+        };
+        Ok(Some(match &self.kind {
+            Kind::Text | Kind::Input(_) => {
+                let chars = whole.map_or(0, |text| text.chars().count() as u64);
+                if let Some(least) = self.length("minLength").filter(|least| chars < *least) {
+                    return Err(wrong(format!(
+                        "has {chars} characters; give at least {least}"
+                    )));
+                }
+                if let Some(most) = self.length("maxLength").filter(|most| chars > *most) {
+                    return Err(wrong(format!(
+                        "has {chars} characters; give at most {most}"
+                    )));
+                }
+                // Browsers send a line break as two characters.
+                Value::from(whole.map(|text| text.replace("\r\n", "\n"))).to_string()
+            }
+            Kind::Number { is_whole } => self.read_number(typed, *is_whole).map_err(wrong)?,
+            Kind::YesNo => match typed {
+                "0" => "true".to_owned(),
+                "1" => "false".to_owned(),
+                _ => return Err(wrong("is neither yes nor no".to_owned())),
+            },
+            Kind::Choice(all) => {
+                let chosen = typed.parse::<usize>().ok().and_then(|at| all.get(at));
+                let chosen = chosen.ok_or_else(|| wrong("is none of the choices".to_owned()))?;
+                chosen.to_string()
+            }
+            // As it was typed, so that every digit stays.
+            Kind::Json => match serde_json::from_str::<&serde_json::value::RawValue>(typed) {
+                Ok(_) => typed.to_owned(),
+                Err(_) if self.schema.is_none() => Value::from(typed).to_string(),
+                Err(error) => {
+                    return Err(wrong(format!(
+                        "is not JSON: {error}; go back, and correct it"
+                    )));
+                }
+            },
+        }))
+    }
+
+    fn read_number(&self, typed: &str, is_whole: bool) -> Result<String, String> {
+        let number: serde_json::Number = serde_json::from_str(typed)
+            .map_err(|_| format!("'{}' is not a number", text::cut(typed, 40)))?;
+        let value = number.as_f64().unwrap_or(f64::NAN);
+        if is_whole && value.fract() != 0.0 {
+            return Err(format!("{typed} is not a whole number"));
+        }
+        let bound = |name: &str| self.of(name).and_then(Value::as_f64);
+        match (bound("minimum"), bound("maximum")) {
+            (Some(least), _) if value < least => Err(format!("is {typed}; give at least {least}")),
+            (_, Some(most)) if value > most => Err(format!("is {typed}; give at most {most}")),
+            _ => Ok(typed.to_owned()),
+        }
+    }
+}
+
+/// Shows a choice of values, by their places.
+fn select(
+    id: &str,
+    required: bool,
+    all: &[Value],
+    default: Option<&Value>,
+    text: impl Fn(&Value) -> String,
+) -> Markup {
+    html! {
+        select name=(id) required[required] {
+            option value="" { "—" }
+            @for (at, value) in all.iter().enumerate() {
+                option value=(at) selected[Some(value) == default] { (text(value)) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn sent(pairs: &[(&str, &str)]) -> Fields {
+        let pairs = pairs.iter();
+        Fields(
+            pairs
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        )
+    }
+
+    fn schema(json: &Value) -> Schema {
+        Schema::read(&json.to_string()).unwrap()
+    }
+
+    fn read(json: &Value, pairs: &[(&str, &str)]) -> Result<Option<String>, String> {
+        let read = Form::of(Some(&schema(json))).read(&sent(pairs));
+        read.map_err(|problem| problem.detail().to_owned())
+    }
+
+    #[test]
+    fn an_object_has_a_field_for_each_property() {
+        let schema = json!({"type": "object", "required": ["approved", "count"], "properties": {
+            "approved": {"type": "boolean", "title": "Deploy it?"},
+            "count": {"type": "integer", "minimum": 1, "maximum": 9, "default": 3},
+            "reason": {"type": "string", "description": "For the log"},
+            "mode": {"enum": ["fast", 2, null]},
+            "more": {"type": "array"},
+        }});
+        let shown = Form::of(Some(&self::schema(&schema))).show().into_string();
+        for part in [
+            "<bdi>Deploy it?</bdi>",
+            "<option value=\"0\">yes</option><option value=\"1\">no</option>",
+            "type=\"number\" name=\"p.count\" required value=\"3\" autocomplete=\"off\" step=\"1\" min=\"1\" max=\"9\"",
+            "<textarea name=\"p.reason\"",
+            "<bdi>For the log</bdi>",
+            "<option value=\"2\">null</option>",
+            "<bdi>more</bdi> (JSON)",
+        ] {
+            assert!(shown.contains(part), "{part} in {shown}");
+        }
+        let all = [
+            ("p.approved", "1"),
+            ("p.count", "7"),
+            ("p.reason", " two\r\nlines "),
+            ("p.mode", "1"),
+            ("p.more", "[1.00]"),
+        ];
+        let payload = read(&schema, &all).unwrap().unwrap();
+        let expected =
+            r#"{"approved":false,"count":7,"mode":2,"more":[1.00],"reason":" two\nlines "}"#;
+        let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(value(&payload), value(expected));
+        assert!(payload.contains("[1.00]"), "every digit stays: {payload}");
+        let least = [
+            ("p.approved", "0"),
+            ("p.count", "1"),
+            ("p.reason", ""),
+            ("p.mode", ""),
+        ];
+        assert_eq!(
+            read(&schema, &least).unwrap().unwrap(),
+            r#"{"approved":true,"count":1}"#
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let schema = json!({"type": "object", "required": ["n"], "properties": {
+            "n": {"type": "integer", "minimum": 1, "maximum": 9},
+            "name": {"type": "string", "minLength": 2, "maxLength": 4},
+            "mode": {"enum": ["a"]},
+            "more": {},
+        }});
+        for (pairs, says) in [
+            (&[][..], "n: is empty"),
+            (&[("p.n", "x")], "n: 'x' is not a number"),
+            (&[("p.n", "1.5")], "n: 1.5 is not a whole number"),
+            (&[("p.n", "0")], "n: is 0; give at least 1"),
+            (&[("p.n", "10")], "n: is 10; give at most 9"),
+            (
+                &[("p.n", "1"), ("p.name", "x")],
+                "name: has 1 characters; give at least 2",
+            ),
+            (
+                &[("p.n", "1"), ("p.name", "xxxxx")],
+                "name: has 5 characters; give at most 4",
+            ),
+            (
+                &[("p.n", "1"), ("p.mode", "7")],
+                "mode: is none of the choices",
+            ),
+            (&[("p.n", "1"), ("p.more", "{")], "more: is not JSON"),
+        ] {
+            let error = read(&schema, pairs).unwrap_err();
+            assert!(error.contains(says), "{says}: {error}");
+        }
+    }
+
+    #[test]
+    fn other_schemas_have_one_field() {
+        for (schema, typed, payload) in [
+            (json!({"type": "boolean"}), "0", "true"),
+            (json!({"type": "number"}), "1.50", "1.50"),
+            (json!({"type": "string"}), "yes", "\"yes\""),
+            (json!({"enum": ["a", "b"]}), "1", "\"b\""),
+            (json!({"type": "array"}), "[1]", "[1]"),
+            (json!({"type": "object"}), "{}", "{}"),
+            (
+                json!({"type": "object", "properties": {}, "required": ["a"]}),
+                "{\"a\":1}",
+                "{\"a\":1}",
+            ),
+            (json!({"$ref": "#/x"}), "1", "1"),
+        ] {
+            let read = read(&schema, &[("p.value", typed)]).unwrap();
+            assert_eq!(read.as_deref(), Some(payload), "{schema}");
+        }
+        let none = Form::of(None);
+        assert_eq!(none.read(&sent(&[])).ok().unwrap(), None);
+        let text = none.read(&sent(&[("p.value", "yes please")]));
+        assert_eq!(text.ok().unwrap().as_deref(), Some("\"yes please\""));
+    }
+
+    #[test]
+    fn the_fields_have_the_order_of_the_schema() {
+        let text = r#"{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"boolean"},"b":{}}}"#;
+        let schema = Schema::read(text).unwrap();
+        let names: Vec<_> = Form::of(Some(&schema))
+            .fields
+            .iter()
+            .map(Field::id)
+            .collect();
+        assert_eq!(names, ["p.b", "p.a"]);
+    }
+
+    /// Whatever a handler declares, a form comes of it.
+    #[test]
+    fn a_schema_that_makes_no_sense_is_a_field_for_json() {
+        let many: Map<String, Value> = (0..=MOST).map(|n| (format!("f{n}"), json!({}))).collect();
+        for schema in [
+            json!(true),
+            json!([]),
+            json!({"type": 7}),
+            json!({"type": "object", "properties": 7}),
+            json!({"type": "object", "properties": many}),
+            json!({"type": ["string", "null"]}),
+            json!({"type": "object", "properties": {"a": true}, "required": ["b"]}),
+        ] {
+            let shown = Form::of(Some(&self::schema(&schema))).show().into_string();
+            assert_eq!(shown.matches("(JSON)").count(), 1, "{schema}: {shown}");
+        }
+    }
+
+    #[test]
+    fn hostile_texts_of_a_schema_are_texts() {
+        let evil = "\"><script>alert(1)</script>\u{202e}";
+        let schema = json!({"type": "object", "properties": {
+            evil: {"type": "string", "title": evil, "description": evil, "default": evil},
+            "b": {"enum": [evil], "title": evil},
+        }});
+        let shown = Form::of(Some(&self::schema(&schema))).show().into_string();
+        assert!(
+            !shown.contains("<script") && shown.contains("&lt;script"),
+            "{shown}"
+        );
+    }
+}
