@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import pydantic
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
@@ -171,6 +172,23 @@ app.task("stubborn-thread", place="thread", grace=GRACE)(stubborn)
 app.task("asks-loop", signals=True)(asks_async)
 app.task("asks-process", slots=2, signals=True)(asks)
 app.task("asks-thread", place="thread", signals=True)(asks)
+
+
+class Approval(pydantic.BaseModel):
+    approved: bool
+
+
+@app.task("approval", signals=True)
+def approval(job: windlass.Job[float | None, Any]) -> windlass.Next[Any]:
+    for one in job.signals:
+        if one.name == "approve":
+            job.reply_later(one, "noted")
+            return job.complete(one.payload)
+    if job.awaited and job.awaited.expired:
+        return job.complete("expired")
+    return job.wait_for_signal("approve", text="Go on?", schema=Approval, until=job.props or None)
+
+
 app.task("sees-loop")(sees_async)
 app.task("sees-process")(sees)
 app.task("sees-thread", place="thread")(sees)

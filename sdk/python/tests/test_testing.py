@@ -126,6 +126,24 @@ def test_a_sleep_until_a_time() -> None:
     assert testing.live(until, None).clock == 2 * 86400
 
 
+@app.task("asks", signals=True)
+def asks(job: windlass.Job[Any, None]) -> windlass.Next[Any]:
+    for signal in job.signals:
+        if signal.name == "approve":
+            return job.complete(signal.payload)
+    if job.awaited:
+        return job.complete([job.awaited.name, job.awaited.expired])
+    return job.wait_for_signal("approve", text="Go?", until=60)
+
+
+def test_a_life_waits_for_a_signal_until_its_time() -> None:
+    assert testing.live(asks, None, signals=[(30.0, "approve", 7)]).result == 7
+    assert testing.live(asks, None).result == ["approve", True]
+    assert testing.live(asks, None, signals=[(30.0, "other", 7)]).result == ["approve", False]
+    message = testing.run(asks, None).messages[0]
+    assert message == {"message": "sleep", "until": "in 60000ms", "awaits_signal": {"name": "approve", "text": "Go?"}}
+
+
 def test_signals_come_at_their_time() -> None:
     life = testing.live(approval, "x", signals=[(7200.0, "approve", "the order")])
     assert (life.state, life.result, life.clock) == ("completed", "approve", 7200.0)

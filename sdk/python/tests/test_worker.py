@@ -82,6 +82,20 @@ def test_signals_get_replies(shared: Server, place: str) -> None:
         client.signal(id, "late")
 
 
+def test_a_task_asks_for_a_signal(shared: Server) -> None:
+    client = shared.client()
+    id = client.submit("approval")["id"]
+    asked = until("it asks", lambda: client.get(id)["awaits_signal"])
+    assert (asked["name"], asked["text"]) == ("approve", "Go on?")
+    assert asked["schema"]["properties"]["approved"]["type"] == "boolean"
+    assert id in [task["id"] for task in client.list(waits="signal")]
+    assert client.signal(id, "approve", {"approved": True}, wait=20) == "noted"
+    assert client.result(id, 20) == {"approved": True}
+    assert client.get(id)["awaits_signal"] is None
+    late = client.submit("approval", 0.05)["id"]
+    assert client.result(late, 20) == "expired"
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_context_variables_are_kept(shared: Server, place: str) -> None:
     client = shared.client()

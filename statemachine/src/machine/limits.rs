@@ -40,8 +40,9 @@ pub(super) fn unfit_answer(answer: &Answer, durable: &TaskState, limit: usize) -
     (!size.fits(limit)).then(|| too_large(size.largest(), size.bytes(), limit))
 }
 
-/// Returns the message, or an error in its place when the store would refuse its data or result, or when it
-/// submits a task that starts after `9999-12-30T22:00:00Z`. A retry would not change any of these.
+/// Returns the message, or an error in its place when the store would refuse its data or result, when it submits a task
+/// that starts after `9999-12-30T22:00:00Z`, and when it waits for a signal that its kind rejects. A retry would not change
+/// any of these.
 pub(super) fn checked(
     mut message: Message,
     durable: &TaskState,
@@ -56,6 +57,11 @@ pub(super) fn checked(
         if let Some(Err(e)) = part.map(|part| part.check_depth(field)) {
             return Message::fail(e);
         }
+    }
+    if message.body.awaited_signal.is_some() && !config.takes_signals {
+        return Message::fail(
+            "wait_for_signal: the kind does not accept signals, so none would come",
+        );
     }
     for (_, reply) in &message.body.answers {
         if let Err(e) = reply.check_depth("reply") {

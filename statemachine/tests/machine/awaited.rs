@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use windlass_statemachine::{
-    AwaitedSignal, Command, Message, Retry, StateKind, TaskState, TaskStatus, machine::StopReason,
+    AwaitedSignal, Command, Message, Retry, StateKind, TaskState, TaskStatus,
+    machine::{Config, StopReason},
     transition,
 };
 
 use super::{
-    common::{Rig, t, t0},
+    common::{Rig, config, t, t0},
     signals::signal,
 };
 
@@ -124,6 +125,23 @@ fn a_claim_at_the_deadline_ends_the_wait() {
     assert_eq!(late.status, TaskStatus::Runnable);
     assert!(late.awaits_signal().is_none());
     assert!(late.awaited_signal.unwrap().has_expired(t(600)));
+}
+
+/// Nothing would end the wait.
+#[test]
+fn a_kind_without_signals_waits_for_none() {
+    let config = Config {
+        takes_signals: false,
+        ..config(Retry::default())
+    };
+    let mut rig = Rig::with(config, TaskState::new(t0()), false);
+    rig.begin();
+    rig.returned(Message::wait_for_signal(asked()));
+    assert_eq!(rig.written().code(), StateKind::Failed);
+    assert!(
+        rig.error()
+            .starts_with("wait_for_signal: the kind does not accept signals")
+    );
 }
 
 /// A message that the machine replaces, because a kill takes precedence, declares nothing.

@@ -13,7 +13,7 @@ from ._errors import (
     Unauthorized,
     Unavailable,
 )
-from ._job import ERASE, Codec, Fail, Job, Next, Refused, Signal, Stop, Waited, current_job
+from ._job import ERASE, Awaited, Codec, Fail, Job, Next, Refused, Signal, Stop, Waited, current_job
 from ._sync import Client
 from ._task import Task
 from ._values import ValueMismatch
@@ -24,6 +24,7 @@ __all__ = [
     "ApiError",
     "App",
     "AsyncClient",
+    "Awaited",
     "Client",
     "Codec",
     "Exists",

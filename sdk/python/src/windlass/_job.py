@@ -63,6 +63,14 @@ class Waited:
     outcome: str
 
 
+@dataclass(frozen=True)
+class Awaited:
+    """The signal that a task has waited for before a run. `expired`: it has waited until the time that it had set."""
+
+    name: str
+    expired: bool
+
+
 class Kinded(Protocol[P_contra]):
     """A handler as its callers see it: its kind, and the type of its props."""
 
@@ -187,6 +195,8 @@ class Job(Generic[P, D]):
     """Text that travels with the task, such as `traceparent`."""
     waited: list[Waited]
     """The tasks that the task has waited for, with their outcomes."""
+    awaited: Awaited | None
+    """What the task has waited for by `wait_for_signal` before this run. The signal itself is among `signals`."""
     last_error: Json | None
     """The last error of the task."""
 
@@ -196,6 +206,8 @@ class Job(Generic[P, D]):
         self.fence, self._run = claim["fence"], claim["run"]
         self.labels, self.meta = claim.get("labels") or {}, claim.get("meta") or {}
         self.waited = [Waited(one["task"], one["outcome"]) for one in claim.get("waited") or ()]
+        awaited = claim.get("awaited_signal")
+        self.awaited = Awaited(awaited["name"], awaited["expired"]) if awaited else None
         self._made: Next[Any] | None = None
         self.last_error = claim.get("last_error")
         self.stopping: Stop | None = None
@@ -320,6 +332,28 @@ class Job(Generic[P, D]):
             return self.run_again(data)  # Nothing is left to wait for.
         deadline = None if until is None else when(until)
         return self._next("sleep", data, **{"after_ok" if ok else "after": ids, "after_deadline": deadline})
+
+    def wait_for_signal(
+        self,
+        name: str,
+        *,
+        text: str = "",
+        schema: Any = None,
+        until: Time | None = None,
+        data: D | None = None,
+        keep_signals: bool = False,
+    ) -> Next[Any]:
+        """Waits for a signal, without a process: the kind needs `signals=True`. `text` is what a person is asked.
+
+        `schema` is the JSON Schema of the payload, as a mapping or as a class of pydantic: pages make a form of it. It limits
+        nothing, so the handler checks the payload. Any signal, a command to run and the time `until` run the handler again,
+        which then finds what it has waited for in `awaited`."""
+        made = getattr(schema, "model_json_schema", None)
+        signal = {"name": name, "text": text, "schema": made() if made else plain(schema, "schema")}
+        signal = {key: value for key, value in signal.items() if value}
+        end = {} if until is None else {"until": when(until)}
+        how = "pause" if until is None else "sleep"
+        return self._next(how, data, awaits_signal=signal, keep_signals=keep_signals or None, **end)
 
     def pause(self, data: D | None = None, *, keep_signals: bool = False) -> Next[Any]:
         """Waits until an operator resumes the task, or a signal comes."""

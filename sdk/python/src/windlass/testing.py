@@ -245,6 +245,7 @@ def _lived(
 ) -> tuple[Life, int]:
     life, port_places, failed = Life(), 0, 0
     waiting, waits = list(signals), list[str]()
+    awaited: Json | None = None
     queue: list[tuple[str, Any]] = []
     while life.runs < most_runs:
         while waiting and waiting[0][0] <= life.clock:
@@ -252,12 +253,13 @@ def _lived(
         before = len(queue)
         rest = None if crash_at is None else crash_at - port_places
         waited = [(id, outcomes(id)) for id in waits]
-        crashed, places, keep = _once(task, props, life, rest if rest and rest > 0 else None, queue, waited, None, 1, None)
+        rest = rest if rest and rest > 0 else None
+        crashed, places, keep = _once(task, props, life, rest, queue, waited, None, 1, None, awaited)
         port_places += places
         if crashed:
             life.attempt += 1
             continue
-        waits = []
+        waits, awaited = [], None
         message = life.messages[-1]
         name = message["message"]
         if not keep:
@@ -280,8 +282,10 @@ def _lived(
             elif not waits:
                 wakes = life.clock + _seconds(message["until"], life.clock)
                 life.clock = min([wakes, *(max(at, life.clock) for at, *_ in waiting[:1])])
+                awaited = _awaited(message, life.clock >= wakes)
         elif name == "pause":
             life.state = "paused"
+            awaited = _awaited(message, False)
             if not waiting and not queue:
                 return life, port_places
             life.clock = max(life.clock, waiting[0][0]) if waiting else life.clock
@@ -290,6 +294,11 @@ def _lived(
         if life.state in ("completed", "failed", "killed"):
             return life, port_places
     raise AssertionError(f"the task has not ended after {most_runs} runs; the last message: {life.messages[-1]}")
+
+
+def _awaited(message: Json, expired: bool) -> Json | None:
+    signal = message.get("awaits_signal")
+    return {"name": signal["name"], "expired": expired} if signal else None
 
 
 _START = dt.datetime(2030, 1, 1, tzinfo=dt.timezone.utc)
@@ -312,6 +321,7 @@ def _once(
     stop: Stop | None,
     stop_at: int,
     data_version: int | None,
+    awaited: Json | None = None,
 ) -> tuple[bool, int, bool]:
     """Runs once. Returns whether it has crashed, how many places for a crash there were, and whether signals are kept."""
     if not isinstance(task, Task):
@@ -328,6 +338,7 @@ def _once(
         "props": json.loads(json.dumps(codec.encode(plain(props, "props")))), "data": life.data, "n": 1,
         "data_version": data_version or task.data_version, "signals": commands,
         "waited": [{"task": id, "outcome": one} for id, one in waited],
+        "awaited_signal": awaited,
         "last_error": {"error": life.errors[-1]} if life.errors else None,
     }  # fmt: skip
     returned, error = None, None
