@@ -105,6 +105,8 @@ pub(crate) enum Command {
     Doctor(commands::doctor::Args),
     /// Count tasks by kind and state, and show what holds tasks back and the limits in use
     Stats(commands::stats::Args),
+    /// Show failed tasks in groups by their error
+    Failures(commands::failures::Args),
     /// Show which tasks are not run, why, and what to do
     Why(commands::why::Args),
     /// Show what tasks do now: rates, lateness, failing kinds, why tasks wait, nodes
@@ -223,6 +225,7 @@ impl Command {
             Self::Import(args) => commands::import::execute(args, global).await,
             Self::Doctor(args) => commands::doctor::execute(args, global).await,
             Self::Stats(args) => commands::stats::execute(args, global).await,
+            Self::Failures(args) => commands::failures::execute(args, global).await,
             Self::Why(args) => commands::why::execute(args, global).await,
             Self::Top(args) => commands::top::execute(args, global).await,
             Self::Audit(args) => commands::audit::execute(args, global).await,

@@ -6,6 +6,7 @@ mod command;
 mod counted;
 mod edit;
 mod examine;
+mod failures;
 mod graph;
 mod handle;
 mod log;
@@ -28,6 +29,7 @@ mod waits;
 use windlass_statemachine::{Author, Invalid, TaskId, Trace};
 
 pub use counted::{HeldBack, KindStats, Stats};
+pub use failures::{Failure, Failures};
 pub use graph::{Around, Graph};
 pub use handle::{Handle, TaskFailed, WaitError};
 pub use not_run::{Cause, NotRun};

@@ -7,14 +7,14 @@ use super::AUDIT_RETENTION;
 use async_trait::async_trait;
 use futures::Stream;
 use windlass_statemachine::{
-    Author, CommandId, Delete, NodeName, RetryTask, TaskId, message::SendCommand,
+    Author, CommandId, Delete, NodeName, RetryTask, StateKind, TaskId, message::SendCommand,
 };
 
 use super::{
-    Applied, AuditEntry, Change, CommandRecord, Doctor, Error, Filter, LimitUse, Limits,
-    NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge, SetValue,
-    Span, StoredLog, Submit, Submitted, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
-    rules,
+    Applied, AuditEntry, Change, CommandRecord, Doctor, Error, FailedTasks, Filter, LimitUse,
+    Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge,
+    SetValue, Span, StoredLog, Submit, Submitted, TaskCount, TaskRecord, TaskStats, Transaction,
+    Transfer, rules,
 };
 use crate::clock::{Clock, SystemClock};
 
@@ -170,6 +170,35 @@ pub trait Registry: Send + Sync + 'static {
             page.after = last.order;
             records.iter().for_each(|record| counter.take(record));
         }
+    }
+
+    /// Returns the failed tasks in groups by kind and the fingerprint of their last error, at most `limit` groups.
+    ///
+    /// The default implementation reads the last 10,000 failed tasks in the order of their ends, or the first in the order
+    /// of submits if the store does not list by end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn failures(&self, limit: usize) -> Result<FailedTasks, Error> {
+        let filter = Filter::new().states([StateKind::Failed]);
+        let mut span = Span {
+            order: Order::Ended,
+            ascending: false,
+            after: None,
+            limit: rules::failures::READ,
+            without_props: true,
+        };
+        let records = match self.span(&filter, span.clone()).await {
+            Err(error) if error.is_retryable() => return Err(error),
+            Err(_) => {
+                span.order = Order::Submitted;
+                self.span(&filter, span).await?
+            }
+            Ok(records) => records,
+        };
+        let is_complete = records.len() < rules::failures::READ;
+        Ok(FailedTasks::of(&records, limit, is_complete))
     }
 
     /// Returns whether the cost of [`stats`](Self::stats) is independent of the number of tasks. Only then do nodes

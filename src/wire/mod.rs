@@ -3,6 +3,7 @@
 //!
 //! `docs/json.md` lists the fields of all forms. With the feature `schema` each form has a JSON Schema.
 
+mod failures;
 mod graph;
 mod record;
 mod refusal;
@@ -10,6 +11,7 @@ mod schedule;
 mod stats;
 mod why;
 
+pub use failures::{FailedKindForm, FailureForm, FailuresForm};
 pub use graph::{EdgeForm, GraphForm, NodeForm};
 pub use record::RecordForm;
 pub use refusal::{ReasonForm, RefusalForm};

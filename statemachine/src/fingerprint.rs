@@ -11,7 +11,8 @@ const COUNTED: usize = 1000;
 /// the same fingerprint.
 ///
 /// A word with a digit counts as an id or a number, a word with a `/` or `\` as a path. Case, white space and everything
-/// after the first 1,000 characters are ignored. Do not store fingerprints: a later version may group errors differently.
+/// after the first 1,000 characters are ignored. A later version may group errors differently: a program that keeps
+/// fingerprints cannot compare them with those of that version.
 ///
 /// # Example
 ///

@@ -11,6 +11,7 @@ pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod doctor;
 pub(crate) mod export;
+pub(crate) mod failures;
 pub(crate) mod get;
 pub(crate) mod graph;
 pub(crate) mod import;

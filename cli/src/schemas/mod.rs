@@ -16,8 +16,8 @@ use windlass::{
         copy::{ExportLine, Report, Written},
     },
     wire::{
-        GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TaskWhyForm, TimeForm,
-        WhyForm,
+        FailuresForm, GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm,
+        TaskWhyForm, TimeForm, WhyForm,
     },
     workers::protocol::{Exchange, Exchanged, Leave, Register, Registered, ReportItems, Reported},
 };
@@ -122,6 +122,7 @@ fn forms() -> Vec<(Form, Value)> {
         output::<GraphForm<'_>>("graph", "`windlass graph`."),
         output::<Vec<NodeRecord>>("nodes", "`windlass nodes`."),
         output::<StatsForm<'_>>("stats", "`windlass stats`."),
+        output::<FailuresForm<'_>>("failures", "`windlass failures`."),
         output::<WhyForm<'_>>("why", "`windlass why`."),
         output::<TaskWhyForm>("task-why", "`windlass why ID`."),
         output::<top::Data>("top", "`windlass top`."),

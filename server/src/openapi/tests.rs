@@ -198,6 +198,7 @@ fn the_forms_are_those_of_the_schemas() {
     for name in [
         "task",
         "record",
+        "failures",
         "stats",
         "graph",
         "schedule-record",

@@ -1,131 +1,116 @@
 //! Failed tasks, grouped by the fingerprint of their last error.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use jiff::Timestamp;
 use maud::{Markup, html};
+use serde::Deserialize;
 
 use super::{
     Answer, cli,
-    form::Fields,
+    form::{Fields, encoded},
     frame::{Page, Place},
-    record::{Record, Records},
     text,
 };
 
-/// How many failed tasks are grouped: the store keeps no counts by fingerprint.
-const READ: usize = 500;
 /// The most groups of the page.
 const GROUPS: usize = 50;
+/// How many kinds of a group a row names.
+const KINDS: usize = 4;
+
+#[derive(Deserialize)]
+struct Failures {
+    failures: Vec<Failure>,
+    is_complete: bool,
+}
 
 /// Tasks whose last errors are the same except for numbers, ids and paths.
-struct Group<'a> {
-    tasks: Vec<&'a Record>,
-    kinds: BTreeSet<&'a str>,
+#[derive(Deserialize)]
+struct Failure {
+    fingerprint: Option<String>,
+    tasks: u64,
+    kinds: Vec<Of>,
     first: Timestamp,
     last: Timestamp,
+    sample: String,
+    error: Option<String>,
+    data_version: Option<u32>,
+    node: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Of {
+    kind: String,
 }
 
 pub(super) async fn show(page: Page) -> Answer {
+    let asked = page.query()?;
+    let kind = asked.get("kind");
     let mut query = Fields::default();
-    if let Some(kind) = page.query()?.get("kind") {
+    if let Some(kind) = kind {
         query = query.with("kind", kind);
     }
-    let query = query.with("state", "failed").with("order", "ended");
-    let asked = query
-        .with("limit", &READ.to_string())
-        .with("props", "false");
-    let read: Records = page.api.get(&format!("/v1/tasks{}", asked.query())).await?;
-    let groups = groups(&read.tasks);
+    let groups = query.with("limit", &GROUPS.to_string()).query();
+    let read: Failures = page.api.get(&format!("/v1/failures{groups}")).await?;
+    let tasks: u64 = read.failures.iter().map(|group| group.tasks).sum();
+    let all = query.with("state", "failed").with("order", "ended");
     let body = html! {
         h1 { "Failures" }
         p.dim #read {
-            @if read.next.is_some() {
-                "Groups of the newest " (read.tasks.len()) " failed tasks. There are more: "
-                a href={ (page.base) "/tasks" (query.query()) } { "all failed tasks" }
-            } @else {
-                "Groups of all " (read.tasks.len()) " failed tasks."
-            }
+            (text::grouped(tasks)) " failed tasks in " (read.failures.len()) " groups"
+            @if let Some(kind) = kind { " of the kind " (text::name(kind)) }
+            ". "
+            @if !read.is_complete { "There are more: " }
+            a href={ (page.base) "/tasks" (all.query()) } { "All failed tasks, the newest first" }
         }
-        @if groups.is_empty() { p.none { "No task has failed." } } @else { (table(&page, &groups)) }
-        @if groups.len() > GROUPS { p.dim { (groups.len() - GROUPS) " more groups." } }
+        @if read.failures.is_empty() { p.none { "No task has failed." } } @else { (table(&page, &read.failures, kind)) }
     };
     Ok(page.show(
         (Place::Failures, "Failures"),
-        &cli::list("list", &query.0),
+        &cli::list("failures", &query.0),
         &body,
     ))
 }
 
-/// Groups tasks by fingerprint, the group with the most tasks first. Tasks whose errors are masked are one group of each kind.
-fn groups(tasks: &[Record]) -> Vec<(Option<&str>, Group<'_>)> {
-    let mut groups: BTreeMap<(Option<&str>, &str), Group<'_>> = BTreeMap::new();
-    for task in tasks {
-        let at = task.since.unwrap_or(task.submitted_at);
-        let print = task.fingerprint.as_deref();
-        let kind = if print.is_none() {
-            task.kind.as_str()
-        } else {
-            ""
-        };
-        let group = groups.entry((print, kind)).or_insert_with(|| Group {
-            tasks: Vec::new(),
-            kinds: BTreeSet::new(),
-            first: at,
-            last: at,
-        });
-        group.first = group.first.min(at);
-        group.last = group.last.max(at);
-        group.kinds.insert(&task.kind);
-        group.tasks.push(task);
-    }
-    let mut groups: Vec<_> = groups
-        .into_iter()
-        .map(|((print, _), group)| (print, group))
-        .collect();
-    groups.sort_by_key(|(_, group)| {
-        (
-            std::cmp::Reverse(group.tasks.len()),
-            std::cmp::Reverse(group.last),
-        )
-    });
-    groups
-}
-
-fn table(page: &Page, groups: &[(Option<&str>, Group<'_>)]) -> Markup {
+fn table(page: &Page, groups: &[Failure], kind: Option<&str>) -> Markup {
     html! {
         table.rows {
             thead { tr { th.number { "Tasks" } th { "Error" } th.w { "Kinds" } th.w { "First" } th { "Last" } } }
-            tbody { @for (print, group) in groups.iter().take(GROUPS) { (row(page, *print, group)) } }
+            tbody { @for group in groups { (row(page, group, kind)) } }
         }
     }
 }
 
-fn row(page: &Page, print: Option<&str>, group: &Group<'_>) -> Markup {
-    let sample = group.tasks.first();
-    let text = sample
-        .and_then(|task| task.errors.last())
-        .map_or("no error is kept", |entry| &entry.error);
-    let kind = group.kinds.first().copied().unwrap_or_default();
-    let by = match print {
-        Some(print) => ("fingerprint", print),
-        None => ("kind", kind),
+fn row(page: &Page, group: &Failure, kind: Option<&str>) -> Markup {
+    let text = match (&group.error, &group.fingerprint) {
+        (Some(error), _) => error,
+        (None, None) => "a mask hides the errors of this kind",
+        (None, Some(_)) => "no error is kept",
     };
-    let pairs = [
-        ("state".to_owned(), "failed".to_owned()),
-        (by.0.to_owned(), by.1.to_owned()),
-    ];
+    let own = group.kinds.first().map_or("", |of| &of.kind);
+    let by = match &group.fingerprint {
+        Some(print) => ("fingerprint", print.as_str()),
+        None => ("kind", own),
+    };
+    let mut pairs = vec![("state", "failed"), by];
+    if let Some(kind) = kind.filter(|_| by.0 != "kind") {
+        pairs.push(("kind", kind));
+    }
+    let owned = pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let owned: Vec<_> = owned.collect();
     html! {
         tr data-key=(by.1) {
-            td.number { (page.count(group.tasks.len() as u64, &[("state", "failed"), by])) }
+            td.number { (page.count(group.tasks, &pairs)) }
             td {
                 pre.sample { bdi { (text::cut(text, 300)) } }
                 p.dim {
-                    @if let Some(task) = sample { "Sample " (page.task(&task.id)) }
-                    @if page.may_operate() { " · " (super::bulk::retry(page, &pairs)) }
+                    "Last: " (page.task(&group.sample))
+                    @if let Some(node) = &group.node { " on " a href={ (page.base) "/tasks?node=" (encoded(node)) } { (text::name(node)) } }
+                    @if let Some(version) = group.data_version { ", data v" (version) }
+                    @if page.may_operate() { " · " (super::bulk::retry(page, &owned)) }
                 }
             }
-            td.w { @for kind in group.kinds.iter().take(4) { (text::name(kind)) " " } @if group.kinds.len() > 4 { "+" (group.kinds.len() - 4) } }
+            td.w { @for of in group.kinds.iter().take(KINDS) { (text::name(&of.kind)) " " } @if group.kinds.len() > KINDS { "+" (group.kinds.len() - KINDS) } }
             td.w { (page.ago(group.first)) }
             td { (page.ago(group.last)) }
         }

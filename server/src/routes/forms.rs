@@ -14,7 +14,8 @@ use windlass::{
     statemachine::wire::{Line, TaskForm},
     store::{Change, CommandRecord, NodeCommand},
     wire::{
-        GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm, TaskWhyForm, WhyForm,
+        FailuresForm, GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm,
+        TaskWhyForm, WhyForm,
     },
     workers::protocol::{Exchange, Exchanged, Leave, Register, Registered, ReportItems, Reported},
 };
@@ -89,6 +90,7 @@ pub(crate) fn schema(name: &str) -> Value {
         "transaction-applied" => output::<transactions::AppliedForm<'_>>(),
         "counts" => output::<namespace::CountsForm>(),
         "stats" => output::<StatsForm<'_>>(),
+        "failures" => output::<FailuresForm<'_>>(),
         "activity" => output::<Summary>(),
         "why" => output::<WhyForm<'_>>(),
         "scale" => output::<why::ScaleForm>(),

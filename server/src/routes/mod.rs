@@ -5,6 +5,7 @@ mod bulk;
 mod changes;
 mod commands;
 mod export;
+mod failures;
 #[cfg(all(test, feature = "schema"))]
 pub(crate) mod forms;
 mod graph;

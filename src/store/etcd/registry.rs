@@ -12,9 +12,9 @@ use super::{
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
-    Filter, LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Order,
-    Page, Purge, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats,
-    Transaction, Transfer,
+    FailedTasks, Filter, LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord,
+    Operation, Order, Page, Purge, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord,
+    TaskStats, Transaction, Transfer,
     copy::{Backup, Copied},
     examine::{Examination, Finding},
 };
@@ -98,6 +98,10 @@ impl Registry for EtcdStore {
 
     fn keeps_counts(&self) -> bool {
         self.0.queries.index.is_some()
+    }
+
+    async fn failures(&self, limit: usize) -> Result<FailedTasks, Error> {
+        self.0.queries.failures(limit).await
     }
 
     async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {

@@ -36,6 +36,7 @@ pub(crate) mod commit;
 pub(crate) mod delete;
 pub(crate) mod effects;
 pub(crate) mod facts;
+pub(crate) mod failures;
 mod guard;
 pub(crate) mod history;
 pub(crate) mod limits;

@@ -11,7 +11,7 @@ use super::{
     claim_cache::CachedClaim,
     codes::{Log, from_code, micros},
     columns, command,
-    counts::{Group, Move},
+    counts::{Group, Move, NOT_FAILED},
     errors::{Stop, item},
     limits::{self, Admission},
     retry::quarantine,
@@ -65,6 +65,8 @@ fn found(row: &Row<'_>, id: &TaskId) -> Sql<Found> {
             claimed: row.get(6)?,
             waits: row.get(12)?,
             quarantined: false,
+            // Only an ended task has failed.
+            failure: NOT_FAILED,
         },
         record,
     })

@@ -56,6 +56,7 @@ mod tests {
             claimed: true,
             waits: 0,
             quarantined: false,
+            failure: -1,
         };
         CachedClaim { last, group }
     }

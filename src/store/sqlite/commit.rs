@@ -13,7 +13,7 @@ use super::{
     command,
     counts::{Group, Move, group_columns},
     errors::Stop,
-    limits, log_lines, texts, transaction, waits,
+    failures, limits, log_lines, texts, transaction, waits,
 };
 use crate::store::{
     Claim, Commit, Error, Logged, Transaction,
@@ -46,6 +46,7 @@ struct Texts {
     lines: Vec<Log>,
     outcomes: Vec<(i64, String)>,
     drop_claim: bool,
+    failure: i64,
     waits: i64,
     waited_for: Vec<TaskId>,
     effects: Option<transaction::Prepared>,
@@ -91,6 +92,7 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
         outcomes: outcomes.collect::<Result<_, _>>()?,
         lines,
         drop_claim: ends_claim,
+        failure: failures::number(rules::failures::of(state).as_deref()),
         waits: waits::column(state),
         waited_for: waits::waited_for(state).to_vec(),
         effects: effects.map(transaction::Prepared::new),
@@ -225,7 +227,7 @@ fn free(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts, limited: i64) -> Re
 // whose column keeps its value.
 const ENDS: &str =
     "UPDATE windlass_states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
-    state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6 WHERE n = ?1";
+    state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6, failure = ?7 WHERE n = ?1";
 const RELEASES: &str =
     "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
     state = ?7, data_version = ?8, deadline = ?9, lost_by = NULL, owner = NULL WHERE n = ?1";
@@ -237,7 +239,7 @@ const KEEPS: &str =
 // it is.
 const ENDS_AT_ONCE: &str =
     "UPDATE windlass_states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
-    state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6
+    state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6, failure = ?15
     WHERE n = ?1 AND fence = ?7 AND owner = ?8 AND last = ?9 AND pending = 0 AND waits = 0
     AND limited = 0 AND version = ?11 AND size <= ?10 AND kind = ?12 AND code = ?13 AND data_version = ?14";
 const RELEASES_AT_ONCE: &str =
@@ -270,6 +272,7 @@ impl Texts {
             },
             claimed: !ends && !self.drop_claim,
             waits: self.waits.min(1),
+            failure: self.failure,
             ..before
         }
     }
@@ -317,6 +320,7 @@ fn at_once(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts) -> Result<bool, 
             group.kind,
             group.code,
             group.version,
+            texts.failure,
         );
         batch.write_state(ENDS_AT_ONCE, at, step)?
     } else {
@@ -388,7 +392,7 @@ fn write(
         if pending > 0 {
             command::reject_waiting(batch, n, texts.code)?;
         }
-        let at = (n, code, last, version, state, texts.since);
+        let at = (n, code, last, version, state, texts.since, texts.failure);
         batch.write_state(ENDS, at, step)?;
     } else {
         let sql = if texts.drop_claim { RELEASES } else { KEEPS };

@@ -5,10 +5,13 @@
 //! one statement for each group that has changed, however many tasks moved. `read_counts` reads the rows, `recount` compares
 //! them with the tasks.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, hash::Hash};
 
 use hashbrown::HashMap;
 use rusqlite::Row;
+
+/// `windlass_states.failure` of a task that has not failed.
+pub(super) const NOT_FAILED: i64 = -1;
 
 /// What the tasks of one row of `windlass_counts` have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,12 +25,14 @@ pub(super) struct Group {
     /// 1 if the tasks wait for other tasks, -1 if they wait for a signal, else 0.
     pub(super) waits: i64,
     pub(super) quarantined: bool,
+    /// The fingerprint of its last error, if the tasks have failed; -1 otherwise. A count of its own.
+    pub(super) failure: i64,
 }
 
 /// The columns of [`Group::read`]; `s` is the row of a state.
 macro_rules! group_columns {
     () => {
-        "s.kind, s.code, s.data_version, s.owner IS NOT NULL, min(s.waits, 1), s.quarantine IS NOT NULL"
+        "s.kind, s.code, s.data_version, s.owner IS NOT NULL, min(s.waits, 1), s.quarantine IS NOT NULL, s.failure"
     };
 }
 pub(super) use group_columns;
@@ -42,6 +47,7 @@ impl Group {
             claimed: row.get(first + 3)?,
             waits: row.get(first + 4)?,
             quarantined: row.get(first + 5)?,
+            failure: row.get(first + 6)?,
         })
     }
 }
@@ -106,13 +112,27 @@ impl Moves {
         self.0.truncate(mark);
     }
 
-    /// Returns how much the count of each group changes.
+    /// Returns how much the count of each group changes; groups that differ only in the failure are one.
     pub(super) fn sums(&self) -> HashMap<Group, i64> {
+        self.sums_by(|group| {
+            Some(Group {
+                failure: NOT_FAILED,
+                ..*group
+            })
+        })
+    }
+
+    /// Returns how much the number of tasks of each failure and kind changes.
+    pub(super) fn failures(&self) -> HashMap<(i64, i64), i64> {
+        self.sums_by(|group| (group.failure >= 0).then_some((group.failure, group.kind)))
+    }
+
+    fn sums_by<K: Eq + Hash>(&self, key: impl Fn(&Group) -> Option<K>) -> HashMap<K, i64> {
         let mut sums = HashMap::new();
         for Move { from, to } in &self.0 {
             for (group, by) in [(from, -1), (to, 1)] {
-                if let Some(group) = group {
-                    *sums.entry(*group).or_default() += by;
+                if let Some(key) = group.as_ref().and_then(&key) {
+                    *sums.entry(key).or_default() += by;
                 }
             }
         }
@@ -134,6 +154,7 @@ pub(super) fn moves_tasks(sql: &str) -> bool {
         "waits",
         "quarantine",
         "kind",
+        "failure",
     ];
     writes.iter().any(|write| sql.starts_with(write))
         || sql.starts_with("UPDATE windlass_states SET")
@@ -175,6 +196,7 @@ mod tests {
             claimed: false,
             waits: 0,
             quarantined: false,
+            failure: NOT_FAILED,
         }
     }
 

@@ -6,7 +6,7 @@ mod due;
 use rusqlite::{CachedStatement, Connection, params_from_iter, types::Value};
 use windlass_statemachine::{StateKind, TaskId};
 
-use super::{codes::from_code, errors::Stop, rows};
+use super::{codes::from_code, errors::Stop, failures, rows};
 use crate::store::{Filter, Order, Page, Place, Span, TaskRecord, rules::list::Selection};
 
 /// A condition on the rows of a list, with its values.
@@ -71,10 +71,22 @@ impl Conditions {
         if filter.claimed {
             self.and("s.owner IS NOT NULL");
         }
+        if let Some(failure) = failure(filter) {
+            // Also in a query of another index.
+            self.and_with("s.failure = ?", failure);
+            self.and("s.failure >= 0");
+        }
         if filter.awaits_signal {
             self.and("s.waits = -1");
         }
     }
+}
+
+/// Returns the fingerprint of a filter that selects failed tasks only: others may have had such an error, too.
+fn failure(filter: &Filter) -> Option<i64> {
+    let print = filter.fingerprint.as_deref();
+    let print = print.filter(|_| filter.states == [StateKind::Failed])?;
+    Some(failures::number(Some(print)))
 }
 
 /// Returns the index of states for a list of these tasks. SQLite does not know that few tasks are live or claimed, and
@@ -158,8 +170,12 @@ fn by_end(
     }
     conditions.filter(filter);
     let Conditions { sql, values } = conditions;
+    let index = match failure(filter) {
+        Some(_) => "windlass_states_failed",
+        None => "windlass_states_ended",
+    };
     let sql = format!(
-        "SELECT {} FROM windlass_states s INDEXED BY windlass_states_ended {}{sql} \
+        "SELECT {} FROM windlass_states s INDEXED BY {index} {}{sql} \
          ORDER BY s.ended_at{sorted}, s.n{sorted}",
         rows::RECORD,
         rows::RECORD_BY_STATE

@@ -48,6 +48,7 @@ mod counts;
 mod delete;
 mod doctor;
 mod errors;
+mod failures;
 mod feed;
 mod file;
 mod file_identity;

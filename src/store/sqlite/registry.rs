@@ -4,14 +4,14 @@ use async_trait::async_trait;
 use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
-    SqliteStore, all_failed, apply, audit, batch::newest, codes, copied, errors::item, feed::Feed,
-    history, hub::Message, jobs::Load, json, limits, list, log_lines, node, progress::QUEUE, query,
-    read_changes, read_counts, retention, stream, values,
+    SqliteStore, all_failed, apply, audit, batch::newest, codes, copied, errors::item, failures,
+    feed::Feed, history, hub::Message, jobs::Load, json, limits, list, log_lines, node,
+    progress::QUEUE, query, read_changes, read_counts, retention, stream, values,
 };
 use crate::store::{
-    Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse,
-    Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge, Registry,
-    SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, FailedTasks, Filter,
+    LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge,
+    Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     copy::Copied, rules,
 };
 
@@ -113,6 +113,11 @@ impl Registry for SqliteStore {
 
     fn keeps_counts(&self) -> bool {
         true
+    }
+
+    async fn failures(&self, limit: usize) -> Result<FailedTasks, Error> {
+        let read = move |conn: &_| failures::groups(conn, limit);
+        self.0.readers.run("count failed tasks", read).await
     }
 
     async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {

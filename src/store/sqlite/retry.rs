@@ -6,7 +6,7 @@ use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
     columns,
-    counts::{Group, Move},
+    counts::{Group, Move, NOT_FAILED},
     errors::Stop,
     limits, rows,
     texts::to_json,
@@ -89,13 +89,14 @@ pub(super) fn write(
             claimed: false,
             waits: waits::column(state).min(1),
             quarantined: false,
+            failure: NOT_FAILED,
         };
         Move::between(before, after)
     });
     batch.write_state(
         "UPDATE windlass_states SET code = ?2, due = ?3, owner = NULL, last = ?4, lost_by = NULL,
                 ended_at = NULL, quarantine = NULL, version = ?5, state = ?6,
-                data_version = ?7, deadline = ?8,
+                data_version = ?7, deadline = ?8, failure = -1,
                 pending = (SELECT count(*) FROM windlass_commands c WHERE c.n = ?1 AND outcome IS NULL)
          WHERE n = ?1",
         (

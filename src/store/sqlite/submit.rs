@@ -7,7 +7,7 @@ use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros, to_code},
     columns,
-    counts::{Group, Move},
+    counts::{Group, Move, NOT_FAILED},
     delete::forget,
     errors::Stop,
     json, limits, rows,
@@ -75,6 +75,7 @@ pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<i6
         claimed: false,
         waits: waits.min(1),
         quarantined: false,
+        failure: NOT_FAILED,
     };
     batch.write_state(
         "INSERT INTO windlass_states (n, code, due, fence, last, size, version, state, limited, deadline, waits, kind)

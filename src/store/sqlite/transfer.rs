@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use async_trait::async_trait;
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 use windlass_statemachine::{Author, NodeName, StateKind, TaskId};
 
 use super::{
@@ -14,7 +14,7 @@ use super::{
     counts::{Group, Move},
     delete,
     errors::{self, Stop},
-    history, inbox, inconsistent,
+    failures, history, inbox, inconsistent,
     jobs::Load,
     json, limits, log_lines, query, submit,
     texts::to_json,
@@ -136,12 +136,13 @@ fn state(batch: &mut Batch<'_>, n: i64, last: i64, exported: &Exported) -> Resul
         claimed: false,
         waits: waits.min(1),
         quarantined: false,
+        failure: failures::number(rules::failures::of(state).as_deref()),
     };
     batch.write_state(
         "INSERT INTO windlass_states (n, code, due, fence, last, pending, size, version, lost_by, ended_at,
-                state, data_version, limited, deadline, waits, kind)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-        (
+                state, data_version, limited, deadline, waits, kind, failure)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+        params![
             n,
             group.code,
             state.due().map(micros),
@@ -158,7 +159,8 @@ fn state(batch: &mut Batch<'_>, n: i64, last: i64, exported: &Exported) -> Resul
             state.deadline().map(micros),
             waits,
             group.kind,
-        ),
+            group.failure,
+        ],
         Move::new(group),
     )?;
     if state.is_waiting() {

@@ -159,6 +159,9 @@ macro_rules! __conformance_of_clients {
                 the_deadline_ends_a_wait_for_a_signal,
                 ends_and_copies_of_waits_for_a_signal,
             }
+            failures {
+                failed_tasks_are_grouped,
+            }
             counts {
                 every_change_is_counted,
                 what_is_available_is_counted,

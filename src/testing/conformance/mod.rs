@@ -66,6 +66,7 @@ pub mod effects_on_tasks;
 pub mod ends;
 pub mod examine;
 mod expand;
+pub mod failures;
 pub mod fences;
 pub mod guards;
 mod kit;

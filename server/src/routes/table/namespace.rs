@@ -5,7 +5,7 @@ use axum::routing::{get, post};
 use super::{EVENTS, FILE, Of, Request, answer, body, index, limit, may, param, read, wait};
 use crate::{
     auth::Role::{Admin, Read},
-    routes::{backup, changes, commands, namespace, nodes, why},
+    routes::{backup, changes, commands, failures, namespace, nodes, why},
 };
 
 pub(super) const REQUESTS: &[Request] = &[
@@ -51,6 +51,18 @@ pub(super) const REQUESTS: &[Request] = &[
         route: || get(why::stats),
         methods: &[read("Returns how many tasks can run by kind, what holds the others back, and the limits in use.")
             .answers(&[answer(200, "stats", "The numbers.", "/v1/stats")])],
+    },
+    Request {
+        path: "/v1/failures",
+        route: || get(failures::list),
+        methods: &[read(
+            "Returns the failed tasks in groups by the fingerprint of their last error, those with the most tasks first.",
+        )
+        .parameters(&[
+            param("kind", Of::Text, "Only tasks of this kind."),
+            param("limit", Of::Number(1, 500), "The most groups.").or("50"),
+        ])
+        .answers(&[answer(200, "failures", "The groups.", "/v1/failures")])],
     },
     Request {
         path: "/v1/why",

@@ -17,7 +17,7 @@ use crate::store::{
             records::{read_state, write_state},
         },
     },
-    rules::stats::Wait,
+    rules::{failures, stats::Wait},
 };
 
 /// A task, as its envelope describes it.
@@ -38,6 +38,7 @@ struct Stage {
     until: Option<Timestamp>,
     waits: Wait,
     data_version: u32,
+    failure: Option<u64>,
 }
 
 impl Stage {
@@ -51,6 +52,7 @@ impl Stage {
             },
             waits: Wait::of(state),
             data_version: state.data_version,
+            failure: failures::of(state).and_then(|print| u64::from_str_radix(&print, 16).ok()),
         }
     }
 }
@@ -93,6 +95,8 @@ pub(super) struct Row {
     pub(super) is_claimed: bool,
     pub(super) waits: Wait,
     pub(super) has_limits: bool,
+    /// The fingerprint of the error with which it has failed.
+    pub(super) failure: Option<u64>,
 }
 
 impl Life {
@@ -200,6 +204,7 @@ impl Entry {
             is_claimed: self.kept.has(schema::Of::Owner),
             waits: stage.map_or(Wait::Nothing, |stage| stage.waits),
             has_limits: life.has_limits,
+            failure: stage.and_then(|stage| stage.failure),
         })
     }
 }

@@ -32,7 +32,7 @@ use self::{
     rows::{Found, Rows},
 };
 use super::read::Reader;
-use crate::store::{Filter, Place, Span, TaskCount, rules::stats::Counter};
+use crate::store::{FailedTasks, Filter, Place, Span, TaskCount, rules::stats::Counter};
 
 /// How long a change of the namespace takes to arrive, almost always. The newest revision may belong to another
 /// namespace.
@@ -131,6 +131,11 @@ impl Current<'_> {
     /// Returns the counts without the tasks that limits hold back, and whether the first due time of each group is known.
     pub(crate) fn counter(&self, now: Timestamp) -> (Counter, bool) {
         self.rows().counter(now)
+    }
+
+    /// Returns the failed tasks in groups.
+    pub(crate) fn failures(&self, limit: usize) -> FailedTasks {
+        self.rows().failures(limit)
     }
 
     /// Returns the first tasks that a limit may hold back, and whether these are all.

@@ -13,9 +13,12 @@ use super::{
     known::{Known, KnownTask},
 };
 use crate::store::{
-    Filter, Order, Place, Span, TaskCount,
+    FailedGroup, FailedTasks, Filter, Order, Place, Span, TaskCount,
     etcd::schema::{Fences, KeyValue},
-    rules::stats::{Counter, Facts, Wait, by_state},
+    rules::{
+        failures,
+        stats::{Counter, Facts, Wait, by_state},
+    },
 };
 
 /// The most runnable tasks that are examined to find the oldest one.
@@ -72,6 +75,8 @@ pub(super) struct Rows {
     /// The tasks that wait for a signal, by their submit.
     awaiting_signal: BTreeSet<Place>,
     counts: BTreeMap<Group, u64>,
+    /// The failed tasks by the fingerprint of their error and their kind, in the order of their ends.
+    failed: BTreeMap<(u64, Kind), BTreeSet<Place>>,
     /// The revision of the last change.
     pub(super) at: i64,
 }
@@ -100,6 +105,16 @@ fn start_of(filter: &Filter, ascending: bool) -> Option<Place> {
         false => filter.ended.until?.as_microsecond().saturating_add(1),
     };
     Some(Place::new(at, 0))
+}
+
+/// Returns the group of a failed task, and its place there.
+fn failed(id: &TaskId, row: &Row) -> Option<((u64, Kind), Place)> {
+    let place = Place {
+        at: row.since.as_microsecond(),
+        order: row.order,
+        id: Some(id.clone()),
+    };
+    Some(((row.failure?, row.kind.clone()), place))
 }
 
 impl Rows {
@@ -154,12 +169,23 @@ impl Rows {
         for (set, key) in self.places(id, row) {
             set.insert(key);
         }
+        if let Some((key, place)) = failed(id, row) {
+            self.failed.entry(key).or_default().insert(place);
+        }
         *self.counts.entry(Group::of(row)).or_default() += 1;
     }
 
     fn remove(&mut self, id: &TaskId, row: &Row) {
         for (set, key) in self.places(id, row) {
             set.remove(&key);
+        }
+        if let Some((key, place)) = failed(id, row)
+            && let Some(set) = self.failed.get_mut(&key)
+        {
+            set.remove(&place);
+            if set.is_empty() {
+                self.failed.remove(&key);
+            }
         }
         let group = Group::of(row);
         if let Some(tasks) = self.counts.get_mut(&group) {
@@ -298,6 +324,23 @@ impl Rows {
             }
         }
         self.live.len() <= MOST_LIVE
+    }
+
+    /// Returns the failed tasks in groups.
+    pub(super) fn failures(&self, limit: usize) -> FailedTasks {
+        let groups = self.failed.iter().filter_map(|((print, kind), set)| {
+            let (first, last) = (set.first()?, set.last()?);
+            let time = |place: &Place| Timestamp::from_microsecond(place.at).ok();
+            Some(FailedGroup {
+                fingerprint: format!("{print:012x}"),
+                kind: kind.clone(),
+                tasks: set.len() as u64,
+                first: time(first)?,
+                last: time(last)?,
+                sample: last.id.clone()?,
+            })
+        });
+        failures::ordered(groups.collect(), limit, true)
     }
 
     /// Returns the first tasks that a limit may hold back, and whether these are all.

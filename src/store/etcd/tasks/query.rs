@@ -12,7 +12,7 @@ use windlass_statemachine::{Kind, StateKind, TaskId};
 use crate::{
     clock::Clock,
     store::{
-        Error, Filter, Order, Page, Span, TaskCount, TaskRecord, TaskStats,
+        Error, FailedTasks, Filter, Order, Page, Span, TaskCount, TaskRecord, TaskStats,
         etcd::{
             client::Fault,
             index::Index,
@@ -25,7 +25,7 @@ use crate::{
             schema::{Snapshot, end_of},
         },
         rules::{
-            self,
+            self, failures,
             limits::Pool,
             list::{Selection, is_behind, place},
             stats::Counter,
@@ -278,6 +278,24 @@ impl Queries {
         self.name_limits(&mut limited).await?;
         limited.iter().for_each(|record| counter.take(record));
         Ok(counter.into_stats(true))
+    }
+
+    /// Groups the failed tasks with the index, or the last ones that ended.
+    pub(crate) async fn failures(&self, limit: usize) -> Result<FailedTasks, Error> {
+        if let Some(current) = self.indexed().await {
+            return Ok(current.failures(limit));
+        }
+        let filter = Filter::new().states([StateKind::Failed]);
+        let span = Span {
+            order: Order::Ended,
+            ascending: false,
+            after: None,
+            limit: failures::READ,
+            without_props: true,
+        };
+        let records = self.span(&filter, span).await?;
+        let is_complete = records.len() < failures::READ;
+        Ok(FailedTasks::of(&records, limit, is_complete))
     }
 
     /// Reads every task whose id begins with `prefix`, with everything that belongs to it at one

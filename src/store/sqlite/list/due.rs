@@ -139,7 +139,7 @@ mod tests {
                             VALUES (?1, 'id' || ?1, 'k' || ?2, 0, 0, 'null')";
                 conn.execute(task, (n, kind)).unwrap();
                 let state = "INSERT INTO windlass_states VALUES
-                    (?1, ?2, 1, ?1 * 7 % 1000, NULL, 1, 1, 0, 4, 1, NULL, NULL, NULL, '{}', ?3, 0, 0, NULL)";
+                    (?1, ?2, 1, ?1 * 7 % 1000, NULL, 1, 1, 0, 4, 1, NULL, NULL, NULL, '{}', ?3, 0, 0, NULL, -1)";
                 conn.execute(state, (n, kind, version)).unwrap();
             }
         }

@@ -16,7 +16,7 @@ fn file_with(ended: i64, live: i64) -> Connection {
     .unwrap();
     let state = |code, ended: &str, owner: &str| {
         format!(
-            "INSERT INTO windlass_states VALUES (?1, 1, {code}, 0, {owner}, 1, 1, 0, 4, 1, NULL, {ended}, NULL, '{{}}', 1, 0, 0, NULL)"
+            "INSERT INTO windlass_states VALUES (?1, 1, {code}, 0, {owner}, 1, 1, 0, 4, 1, NULL, {ended}, NULL, '{{}}', 1, 0, 0, NULL, -1)"
         )
     };
     for n in 1..=ended + live {
@@ -113,6 +113,32 @@ fn by_submit_behind(conn: &Connection, ascending: bool) -> (String, Vec<Value>) 
     let middle = "SELECT max(n) / 2 FROM windlass_tasks";
     let middle: i64 = conn.query_row(middle, (), |row| row.get(0)).unwrap();
     by_submit(&Filter::default(), Some(middle as u64), ascending)
+}
+
+#[test]
+fn failed_tasks_with_an_error_and_tasks_that_wait_for_a_signal_are_found_among_others() {
+    let failed = Filter {
+        states: vec![StateKind::Failed],
+        fingerprint: Some("000000000007".to_owned()),
+        ..Filter::default()
+    };
+    let waiting = Filter {
+        awaits_signal: true,
+        ..Filter::default()
+    };
+    let steps = |tasks: i64| {
+        let conn = file_with(tasks, tasks);
+        let fail = "UPDATE windlass_states SET code = 5, failure = iif(n % 9 = 0 AND n < 100, 7, 8) WHERE code = 4";
+        conn.execute(fail, ()).unwrap();
+        let wait = "UPDATE windlass_states SET waits = -1 WHERE code = 1 AND n % 9 = 0 AND n - ?1 < 100";
+        conn.execute(wait, [tasks]).unwrap();
+        let by_end = by_end(&failed, StateKind::Failed, None, false);
+        let by_submit = by_submit(&waiting, None, false);
+        [by_end, by_submit].map(|query| first_steps(&conn, query))
+    };
+    for (few, many) in steps(100).into_iter().zip(steps(3000)) {
+        assert!(many < few + 20, "{few} and {many} steps");
+    }
 }
 
 #[test]

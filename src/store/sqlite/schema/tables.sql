@@ -44,7 +44,8 @@ CREATE TABLE windlass_states (
     waits       INTEGER NOT NULL DEFAULT 0,  -- 1 with rows in windlass_waits, 2 with rows in windlass_watches,
                                              -- -1 while it waits for a signal that its handler has declared
     limited     INTEGER NOT NULL DEFAULT 0,  -- 1 with limits, 2 while it is claimed without slots
-    deadline    INTEGER                      -- its next deadline, in microseconds
+    deadline    INTEGER,                     -- its next deadline, in microseconds
+    failure     INTEGER NOT NULL DEFAULT -1  -- of a failed task: the fingerprint of its last error
 ) STRICT;
 CREATE INDEX windlass_states_live ON windlass_states (n) WHERE ended_at IS NULL AND quarantine IS NULL;
 -- The sleeping tasks that no node has claimed: which of them are due. A submit of a runnable task does not touch it.
@@ -53,6 +54,7 @@ CREATE INDEX windlass_states_asleep ON windlass_states (kind, data_version, wait
 CREATE INDEX windlass_states_owned ON windlass_states (owner) WHERE owner IS NOT NULL;
 CREATE INDEX windlass_states_awaiting_signal ON windlass_states (n) WHERE waits = -1;
 CREATE INDEX windlass_states_ended ON windlass_states (code, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX windlass_states_failed ON windlass_states (failure, ended_at, n, kind) WHERE failure >= 0;
 CREATE INDEX windlass_states_quarantined ON windlass_states (n) WHERE quarantine IS NOT NULL;
 
 -- How many tasks there are of each group. A transaction adds what it changes, in one row for each group.
@@ -65,6 +67,14 @@ CREATE TABLE windlass_counts (
     quarantined  INTEGER NOT NULL,  -- 1 with a reason in `quarantine`
     tasks        INTEGER NOT NULL,
     PRIMARY KEY (kind, code, data_version, claimed, waits, quarantined)
+) STRICT, WITHOUT ROWID;
+
+-- How many failed tasks there are by the fingerprint of their last error.
+CREATE TABLE windlass_failures (
+    failure INTEGER NOT NULL,  -- windlass_states.failure
+    kind    INTEGER NOT NULL,  -- of windlass_kinds
+    tasks   INTEGER NOT NULL,
+    PRIMARY KEY (failure, kind)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE windlass_commands (

@@ -1,0 +1,103 @@
+//! `windlass failures`: shows failed tasks in groups by their error.
+
+use windlass::wire::FailuresForm;
+
+use crate::{
+    exit::{Exit, Failure},
+    filters::{KindFilter, kind_filter},
+    global::Global,
+    hint::option,
+    parse,
+    text::one_line,
+    view::{age, text},
+};
+
+/// Which failed tasks to show.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Errors that differ only in numbers, ids and paths are one group. SQLite, and etcd with memory-index=true, keep the number of \
+each group; other stores read the last 10,000 failed tasks.
+
+Examples:
+  windlass failures
+  windlass failures --kind report -o json | jq '.failures[] | {tasks, error}'
+  windlass list --state failed --fingerprint 4f2a90c41b7e
+  windlass retry --state failed --fingerprint 4f2a90c41b7e")]
+pub(crate) struct Args {
+    /// Show only this kind; 'inbox/*' for every kind that begins with inbox/
+    #[arg(long, value_name = "KIND", value_parser = kind_filter)]
+    kind: Option<KindFilter>,
+
+    /// Show at most the N groups with the most tasks
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = parse::from_one::<u32>)]
+    limit: u32,
+}
+
+/// Prints the groups.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let client = global.reading().await?;
+    let (out, hint) = (global.out(), global.hint());
+    // A group has a row for each of its kinds, and the kind selects among them.
+    let most = (args.limit as usize).saturating_mul(4).max(1000);
+    let mut all = client.store().registry().failures(most).await?;
+    if let Some(filter) = &args.kind {
+        all.groups.retain(|group| filter.selects(&group.kind));
+    }
+    let found = client
+        .failures_of(all, args.limit as usize, |_| false)
+        .await?;
+    if out.is_json() {
+        out.json(&FailuresForm::from(&found))?;
+        return Ok(Exit::Ok);
+    }
+    if found.groups.is_empty() {
+        out.note("no task has failed");
+        return Ok(Exit::Ok);
+    }
+    let now = client.now();
+    let rows = found.groups.iter().map(|group| {
+        let mut kinds: Vec<&str> = group.kinds.iter().map(|(kind, _)| kind.as_str()).collect();
+        if kinds.len() > 3 {
+            kinds.truncate(3);
+            kinds.push("…");
+        }
+        let error = group.error.as_deref().unwrap_or_default();
+        vec![
+            text(group.tasks),
+            text(group.fingerprint.as_deref().unwrap_or("-")),
+            text(kinds.join(", ")),
+            text(age(group.first, now)),
+            text(age(group.last, now)),
+            text(&group.sample),
+            text(group.node.as_ref().map_or("-", |node| node.as_str())),
+            text(one_line(error.lines().next().unwrap_or_default())),
+        ]
+    });
+    let header = [
+        "TASKS",
+        "FINGERPRINT",
+        "KINDS",
+        "FIRST",
+        "LAST",
+        "SAMPLE",
+        "NODE",
+        "ERROR",
+    ];
+    out.narrow_table(
+        &header,
+        &["NODE", "FIRST", "SAMPLE", "KINDS"],
+        rows.collect(),
+    )?;
+    if let Some(print) = found
+        .groups
+        .first()
+        .and_then(|group| group.fingerprint.as_deref())
+    {
+        let words = format!("retry --state failed {}", option("--fingerprint", print));
+        out.note(format!("retry a group: {}", hint.command(&words)));
+    }
+    if !found.is_complete {
+        out.note("there are more failed tasks; --limit shows more groups");
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,58 @@
+//! Failed tasks in groups.
+
+use axum::response::Response;
+use windlass::{
+    Kind, StateKind,
+    client::Failures,
+    store::{FailedTasks, Filter, Order, Query},
+    wire::FailuresForm,
+};
+
+use super::json;
+use crate::{access::Reader, params::Params, problem::Problem};
+
+/// How many groups an answer has, by default and at most.
+const GROUPS: u32 = 50;
+const MOST: u32 = 500;
+/// How many tasks are read for a caller whose scope has labels: no store counts by label.
+const READ: u32 = 1000;
+
+/// Returns the failed tasks in groups by the fingerprint of their last error.
+pub(super) async fn list(by: Reader, mut params: Params) -> Result<Response, Problem> {
+    let kind: Option<Kind> = params.get("kind")?;
+    let limit = params.number("limit", (1, MOST))?.unwrap_or(GROUPS) as usize;
+    params.end()?;
+    let mut all = groups(&by).await?;
+    all.groups.retain(|group| {
+        by.scope.has_kind(&group.kind) && kind.as_ref().is_none_or(|kind| group.kind == *kind)
+    });
+    let hiding = by.hiding().await?;
+    let hides = |kind: &Kind| hiding.hides_errors_of(kind);
+    let mut found: Failures = by.client().failures_of(all, limit, hides).await?;
+    if !by.scope.is_everything() {
+        found.groups.iter_mut().for_each(|group| group.node = None);
+    }
+    json(&FailuresForm::from(&found))
+}
+
+async fn groups(by: &Reader) -> Result<FailedTasks, Problem> {
+    if by.scope.labels.is_empty() {
+        return Ok(by
+            .client()
+            .store()
+            .registry()
+            .failures(10 * MOST as usize)
+            .await?);
+    }
+    let mut filter = Filter::new().states([StateKind::Failed]);
+    by.scope.narrow(&mut filter);
+    let mut query = Query::new(filter).order(Order::Ended).limit(READ);
+    query.without_props = true;
+    let mut page = by.client().page(&query, None).await?;
+    page.tasks.retain(|record| by.scope.has_record(record));
+    Ok(FailedTasks::of(
+        &page.tasks,
+        MOST as usize,
+        page.next.is_none(),
+    ))
+}

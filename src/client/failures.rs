@@ -1,0 +1,219 @@
+//! [`Failures`]: failed tasks in groups, with a sample of each.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use windlass_statemachine::{Kind, NodeName, TaskId};
+
+use super::Client;
+use crate::store::{ChangeKind, Error, FailedGroup, FailedTasks};
+
+/// How many samples are read at the same time.
+const READS: usize = 8;
+/// How many lines of the history of a sample are read for the node that ran it last.
+const LINES: u32 = 16;
+
+/// Failed tasks whose last errors have the same [fingerprint](crate::fingerprint).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The fingerprint; `None` for tasks whose errors the caller hides, which are one group of each kind.
+    pub fingerprint: Option<String>,
+    /// How many tasks there are of each kind, the kind with the most tasks first.
+    pub kinds: Vec<(Kind, u64)>,
+    /// The number of tasks.
+    pub tasks: u64,
+    /// When the first of them failed.
+    pub first: Timestamp,
+    /// When the last of them failed.
+    pub last: Timestamp,
+    /// The task that failed last.
+    pub sample: TaskId,
+    /// The last error of the sample.
+    pub error: Option<String>,
+    /// The version of the data of the sample.
+    pub data_version: Option<u32>,
+    /// The node that ran the sample last, if its history has that.
+    pub node: Option<NodeName>,
+}
+
+/// Failed tasks in groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failures {
+    /// The groups, those with the most tasks first.
+    pub groups: Vec<Failure>,
+    /// Whether the groups have every failed task.
+    pub is_complete: bool,
+}
+
+impl Client {
+    /// Returns the failed tasks in groups by the fingerprint of their last error: at most `limit` groups, those with the
+    /// most tasks first. Reads one task of each group. SQLite, and etcd with `memory-index=true`, keep the numbers; other
+    /// stores read the last 10,000 failed tasks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let failures = client.failures(50).await?;
+    /// assert!(failures.groups.is_empty() && failures.is_complete);
+    /// # Ok(()) }
+    /// ```
+    pub async fn failures(&self, limit: usize) -> Result<Failures, Error> {
+        // A group of several kinds has a row for each.
+        let all = self
+            .store
+            .registry()
+            .failures(limit.saturating_mul(4))
+            .await?;
+        self.failures_of(all, limit, |_| false).await
+    }
+
+    /// Returns groups of a store like [`failures`](Self::failures), with a sample of each. Tasks of a kind that `hides` its
+    /// errors are one group, without an error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    pub async fn failures_of(
+        &self,
+        all: FailedTasks,
+        limit: usize,
+        hides: impl Fn(&Kind) -> bool,
+    ) -> Result<Failures, Error> {
+        let mut merged = BTreeMap::<(Option<String>, Option<Kind>), Failure>::new();
+        for group in all.groups {
+            let is_hidden = hides(&group.kind);
+            let key = match is_hidden {
+                true => (None, Some(group.kind.clone())),
+                false => (Some(group.fingerprint.clone()), None),
+            };
+            let fingerprint = key.0.clone();
+            let into = merged.entry(key).or_insert_with(|| Failure {
+                fingerprint,
+                kinds: Vec::new(),
+                tasks: 0,
+                first: group.first,
+                last: group.last,
+                sample: group.sample.clone(),
+                error: None,
+                data_version: None,
+                node: None,
+            });
+            into.add(group);
+        }
+        let mut groups: Vec<Failure> = merged.into_values().collect();
+        groups.sort_by_key(|of| (Reverse(of.tasks), Reverse(of.last)));
+        let is_complete = all.is_complete && groups.len() <= limit;
+        groups.truncate(limit);
+        let read = groups.into_iter().map(|of| self.with_sample(of));
+        let read: Vec<_> = stream::iter(read).buffered(READS).collect().await;
+        let groups = read.into_iter().collect::<Result<_, _>>()?;
+        Ok(Failures {
+            groups,
+            is_complete,
+        })
+    }
+
+    /// Adds what is known of the sample of a group. A sample that was deleted meanwhile adds nothing.
+    async fn with_sample(&self, mut of: Failure) -> Result<Failure, Error> {
+        let read = match self.get(&of.sample).await {
+            Err(error) if error.is_retryable() => return Err(error),
+            read => read,
+        };
+        if let Ok(Ok(state)) = read.map(|record| record.state) {
+            if of.fingerprint.is_some() {
+                of.error = state.errors.last().map(|last| last.error.clone());
+            }
+            of.data_version = state.data.as_ref().map(|_| state.data_version);
+        }
+        let history = self.history(&of.sample, LINES).await.unwrap_or_default();
+        of.node = history
+            .into_iter()
+            .rev()
+            .find_map(|change| match change.what {
+                ChangeKind::Claimed { node, .. } => Some(node),
+                _ => None,
+            });
+        Ok(of)
+    }
+}
+
+impl Failure {
+    fn add(&mut self, group: FailedGroup) {
+        self.tasks += group.tasks;
+        self.first = self.first.min(group.first);
+        if group.last >= self.last {
+            (self.last, self.sample) = (group.last, group.sample);
+        }
+        match self.kinds.iter_mut().find(|(kind, _)| *kind == group.kind) {
+            Some((_, tasks)) => *tasks += group.tasks,
+            None => self.kinds.push((group.kind, group.tasks)),
+        }
+        self.kinds.sort_by_key(|(_, tasks)| Reverse(*tasks));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Message, NewTask, Runner, TaskContext, store::Store};
+
+    #[tokio::test]
+    async fn failed_tasks_are_grouped_over_kinds_with_a_sample() {
+        let store = Store::open("memory:").await.unwrap();
+        let client = Client::new(&store);
+        let fails =
+            async |task: TaskContext| Message::fail(format!("no route to 10.0.0.{}", task.id()));
+        let other = async |_: TaskContext| Message::fail("disk full");
+        let runner = Runner::builder(&store)
+            .node("n1")
+            .handler("a", fails)
+            .handler("b", fails);
+        let runner = runner.handler("c", other).start().await.unwrap();
+        for (id, kind) in [("1", "a"), ("2", "a"), ("3", "b"), ("4", "c")] {
+            client.submit(NewTask::new(kind).id(id)).await.unwrap();
+            assert!(client.wait(id).await.is_ok());
+        }
+        let found = client.failures(10).await.unwrap();
+        assert!(found.is_complete);
+        let shown: Vec<_> = found
+            .groups
+            .iter()
+            .map(|of| (of.tasks, of.sample.as_str()))
+            .collect();
+        assert_eq!(shown, [(3, "3"), (1, "4")]);
+        let first = &found.groups[0];
+        assert_eq!(first.error.as_deref(), Some("no route to 10.0.0.3"));
+        assert_eq!(first.node.as_ref().map(NodeName::as_str), Some("n1"));
+        let kinds: Vec<_> = first
+            .kinds
+            .iter()
+            .map(|(kind, n)| (kind.as_str(), *n))
+            .collect();
+        assert_eq!(kinds, [("a", 2), ("b", 1)]);
+        assert!(!client.failures(1).await.unwrap().is_complete);
+
+        let all = store.registry().failures(10).await.unwrap();
+        let hidden = client
+            .failures_of(all, 10, |kind| kind.as_str() == "a")
+            .await
+            .unwrap();
+        let shown: Vec<_> = hidden
+            .groups
+            .iter()
+            .map(|of| (of.tasks, of.error.is_some()))
+            .collect();
+        assert_eq!(shown, [(2, false), (1, true), (1, true)]);
+        runner.shutdown().await;
+    }
+}

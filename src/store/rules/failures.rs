@@ -1,0 +1,72 @@
+//! Groups failed tasks by the fingerprint of their last error.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use jiff::Timestamp;
+use windlass_statemachine::{Kind, StateKind, TaskId, TaskState, fingerprint};
+
+use crate::store::{FailedGroup, FailedTasks, TaskRecord};
+
+/// How many failed tasks a store reads that keeps no counts.
+pub(crate) const READ: usize = 10_000;
+
+/// Returns the fingerprint of the error with which a task has failed; `None` for another task.
+pub(crate) fn of(state: &TaskState) -> Option<String> {
+    let last = (state.code() == StateKind::Failed).then(|| state.errors.last())?;
+    last.map(|last| fingerprint(&last.error))
+}
+
+/// Failed tasks in groups.
+#[derive(Debug, Default)]
+pub(crate) struct Groups(BTreeMap<(String, Kind), FailedGroup>);
+
+impl Groups {
+    /// Adds a task; one that has not failed is left out.
+    pub(crate) fn take(&mut self, record: &TaskRecord) {
+        let Ok(state) = &record.state else { return };
+        if let Some(print) = of(state) {
+            self.add(print, &record.task.kind, &record.task.id, state.since);
+        }
+    }
+
+    fn add(&mut self, fingerprint: String, kind: &Kind, id: &TaskId, at: Timestamp) {
+        let key = (fingerprint, kind.clone());
+        let group = self.0.entry(key.clone()).or_insert_with(|| FailedGroup {
+            fingerprint: key.0,
+            kind: key.1,
+            tasks: 0,
+            first: at,
+            last: at,
+            sample: id.clone(),
+        });
+        group.tasks += 1;
+        group.first = group.first.min(at);
+        if at >= group.last {
+            (group.last, group.sample) = (at, id.clone());
+        }
+    }
+
+    pub(crate) fn into_tasks(self, limit: usize, is_complete: bool) -> FailedTasks {
+        ordered(self.0.into_values().collect(), limit, is_complete)
+    }
+}
+
+/// Returns the first groups, those with the most tasks first.
+pub(crate) fn ordered(
+    mut groups: Vec<FailedGroup>,
+    limit: usize,
+    is_complete: bool,
+) -> FailedTasks {
+    groups.sort_by(|a, b| {
+        let key = |of: &FailedGroup| (Reverse(of.tasks), Reverse(of.last));
+        key(a)
+            .cmp(&key(b))
+            .then_with(|| (&a.fingerprint, &a.kind).cmp(&(&b.fingerprint, &b.kind)))
+    });
+    let fits = groups.len() <= limit;
+    groups.truncate(limit);
+    FailedTasks {
+        groups,
+        is_complete: is_complete && fits,
+    }
+}
