@@ -75,6 +75,7 @@ def test_every_request_of_the_api_has_a_method(server: Server) -> None:
     client.delete_schedule("nightly")
     # The namespace
     assert client.counts()["counts"] and client.scale("a")["kind"] == "a"
+    assert client.failures("a", 5)["is_complete"]
     counted = client.bulk("kill", {"kind": "nothing"})
     assert counted["tasks"] == 0
     assert client.bulk("kill", {"kind": "nothing"}, tasks=0, key=counted["key"])["id"].startswith("bulk-")

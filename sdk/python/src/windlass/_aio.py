@@ -482,6 +482,10 @@ class AsyncClient:
         """Returns how many tasks start, complete and fail a second, how late they start, and which kinds fail: of all kinds."""
         return await self._object("GET", "/activity")
 
+    async def failures(self, kind: str | None = None, limit: int | None = None) -> Json:
+        """Returns the failed tasks in groups by the fingerprint of their last error, those with the most tasks first."""
+        return await self._object("GET", "/failures", kind=kind, limit=limit)
+
     async def scale(self, kind: str) -> Json:
         """Returns how many tasks of a kind could run at once, for an autoscaler."""
         return await self._object("GET", "/scale", kind=kind)

@@ -480,6 +480,10 @@ class Client:
         """Returns how many tasks start, complete and fail a second, how late they start, and which kinds fail: of all kinds."""
         return self._object("GET", "/activity")
 
+    def failures(self, kind: str | None = None, limit: int | None = None) -> Json:
+        """Returns the failed tasks in groups by the fingerprint of their last error, those with the most tasks first."""
+        return self._object("GET", "/failures", kind=kind, limit=limit)
+
     def scale(self, kind: str) -> Json:
         """Returns how many tasks of a kind could run at once, for an autoscaler."""
         return self._object("GET", "/scale", kind=kind)
