@@ -5,6 +5,7 @@
 //! | `command` | the handler: one process group for each command, its output, its folder, leftovers of killed workers |
 //! | [`logs`] | the whole output of commands, in files of this machine |
 //! | [`supervisor`] | the process above a worker, which ends what a killed worker leaves running |
+//! | [`socket`] | the socket of a worker, through which its commands ask for signals |
 //! | `task_folder` | the folder names of tasks, and whether their tasks still need them |
 //! | `place` | where this machine keeps the files of a store |
 //! | [`hash`] | names derived from content |
@@ -35,8 +36,11 @@ mod command;
 pub mod hash;
 pub mod logs;
 mod place;
+pub mod socket;
 pub mod supervisor;
 mod task_folder;
 pub mod text;
 
-pub use command::{Exec, FIELDS, Folders, KIND, Output, Props, Word, operators, programs};
+pub use command::{
+    Exec, FIELDS, Folders, KIND, Output, Props, SignalWaits, Word, operators, programs,
+};

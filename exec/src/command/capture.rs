@@ -12,6 +12,7 @@ use tokio::{
     task::JoinHandle,
 };
 
+use super::awaited::SignalWaits;
 use crate::logs::{Piece, Run, Stream};
 
 /// The output that the store keeps of an attempt: the result of a completed task, otherwise the
@@ -44,6 +45,9 @@ pub struct Output {
     /// How long the command has run, in milliseconds.
     #[serde(default)]
     pub duration_ms: u64,
+    /// The waits of the command for signals, for its next run. Not in the result of a completed task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<SignalWaits>,
 }
 
 /// The capacity of a pipe, in bytes.

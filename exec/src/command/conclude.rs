@@ -5,20 +5,28 @@ use std::os::unix::process::ExitStatusExt;
 use nix::sys::signal::Signal;
 use windlass::{Json, Message};
 
-use super::{capture::Output, props::Props, watched::Ended};
+use super::{awaited::Awaited, capture::Output, props::Props, watched::Ended};
 
 /// How many lines of the command's own output the error text ends with.
 const LAST_LINES: usize = 3;
 const LAST_BYTES: usize = 600;
 
 /// Returns the message that follows from the end of the command.
-pub(super) fn conclude(ended: Ended, output: &Output, props: &Props) -> Message {
+pub(super) fn conclude(
+    ended: Ended,
+    mut output: Output,
+    awaited: &Awaited,
+    props: &Props,
+) -> Message {
     let reason = match ended {
-        Ended::Stopped(stop) => return stop.message().with_data(output),
+        Ended::Stopped(stop) => return stop.message().with_data(&output),
+        Ended::Waits(parked) => return parked.message().with_data(&output),
         Ended::Exited(Ok(status)) => match (status.code(), status.signal()) {
             (Some(code), _) if props.ok_exit_codes.iter().any(|ok| i32::from(*ok) == code) => {
+                output.waits = None;
                 // The result has the output; the data need not repeat it.
-                return Message::complete_with(output).with_json(Json::null());
+                let message = Message::complete_with(&output).with_json(Json::null());
+                return awaited.reply(message);
             }
             (Some(code), _) => exit_code(code),
             (None, Some(number)) => format!("ended by {}", signal(number)),
@@ -33,7 +41,7 @@ pub(super) fn conclude(ended: Ended, output: &Output, props: &Props) -> Message 
     } else {
         format!("{reason}: {lines}")
     };
-    Message::error(reason).with_data(output)
+    Message::error(reason).with_data(&output)
 }
 
 fn signal(number: i32) -> String {

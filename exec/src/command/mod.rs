@@ -22,6 +22,12 @@
 //! a deleted task leave no time for a grace: the group is killed at once, since another node may
 //! start the task. Checkpoint persists the present output.
 //!
+//! # Signals
+//!
+//! A command waits for a signal by a request through the [socket](crate::socket) of its worker. When the signal has not
+//! arrived, the whole group ends as for a pause, and the task waits without a slot. The signal starts the command again,
+//! from the top, and its request is answered at once ([`awaited`]).
+//!
 //! # The environment of the command
 //!
 //! | variable | what |
@@ -35,7 +41,9 @@
 //! | `WINDLASS_META` | the task's `meta` as JSON, if it has any; `TRACEPARENT` and `TRACESTATE` are its entries of these names in lower case |
 //! | `WINDLASS_STATE_DIR` | a folder for the command's own progress, kept between attempts |
 //! | `WINDLASS_STORE` | the URL of the store, so that the command can submit tasks ([`environment`]) |
+//! | `WINDLASS_TASK_SOCKET`, `WINDLASS_TASK_KEY` | the [socket](crate::socket) of the worker, and the key of this run |
 
+mod awaited;
 mod capture;
 mod conclude;
 mod env_file;
@@ -72,6 +80,7 @@ use windlass::{
 };
 
 use self::{
+    awaited::Awaited,
     conclude::conclude,
     env_file::Variables,
     fault::NotRun,
@@ -84,9 +93,13 @@ use self::{
     record::{NotWritten, Running},
     watched::{Ended, OutputSinks, Watched},
 };
-use crate::logs::Logs;
+use crate::{
+    logs::Logs,
+    socket::{Asking, Sockets},
+};
 
 pub use self::{
+    awaited::SignalWaits,
     capture::Output,
     folders::Folders,
     props::{FIELDS, Props},
@@ -111,6 +124,7 @@ pub struct Exec {
     longest_grace: Duration,
     variables: env_file::Reader,
     programs: Arc<Programs>,
+    sockets: Sockets,
 }
 
 #[async_trait]
@@ -124,12 +138,11 @@ impl StatefulHandler for Exec {
             Err(e) => Message::fail(format_args!("the task cannot be run: {e}")),
         };
         debug!(returned = %message.kind(), "the command's task continues");
-        message
-    }
-
-    /// Returns false: a command cannot reply.
-    fn takes_signals(&self) -> bool {
-        false
+        match message.kind() {
+            // The command starts from the top, and asks for its signals again.
+            ActionKind::Pause | ActionKind::Sleep => message.keep_signals(),
+            _ => message,
+        }
     }
 }
 
@@ -145,6 +158,7 @@ impl Exec {
             longest_grace: Duration::MAX,
             variables: env_file::Reader::default(),
             programs: Arc::default(),
+            sockets: Sockets::default(),
         }
     }
 
@@ -220,7 +234,15 @@ impl Exec {
         };
         has_lease(task)?;
         let mut record = record::about_to_start(folder, running).map_err(written_down)?;
-        let mut group = match self.start(task, props, &variables, folder).await {
+        // Dropped after the group, whose processes must get no other answer before they have ended.
+        let mut asking = self.sockets.register().await;
+        let starting = Starting {
+            props,
+            variables: &variables,
+            folder,
+            asking: asking.as_ref(),
+        };
+        let mut group = match self.start(task, starting).await {
             Ok(group) => group,
             Err(not_started) => {
                 record.ended();
@@ -239,8 +261,9 @@ impl Exec {
             room: self.room(task),
             log: log.as_ref(),
         };
-        let mut watched = Watched::new(&mut group, props, started, sinks);
-        let ended = watched.watch(task, &mut group, props).await;
+        let awaited = Awaited::new(task, sinks.room);
+        let mut watched = Watched::new(&mut group, props, started, sinks, awaited);
+        let mut ended = watched.watch(task, &mut group, props, &mut asking).await;
         let status = match &ended {
             Ended::Exited(Ok(status)) => {
                 watched.last_output().await;
@@ -248,30 +271,36 @@ impl Exec {
                 group.stop(grace).await;
                 Some(*status)
             }
-            Ended::Exited(Err(_)) | Ended::TimedOut(_) | Ended::Stopped(_) => {
+            Ended::Exited(Err(_)) | Ended::TimedOut(_) | Ended::Stopped(_) | Ended::Waits(_) => {
                 let status = group.stop(grace).await;
                 watched.last_output().await;
                 status
             }
         };
+        // A command to the task that arrived in the meantime takes precedence over the wait.
+        if let Ended::Waits(_) = ended
+            && let Some(stop @ Stop::Command(_)) = task.stop_requested().now_or_never()
+        {
+            ended = Ended::Stopped(stop);
+        }
         record.ended();
         let output = watched.output(status);
         // Nothing more is read, so the log can end.
-        drop(watched);
+        let awaited = watched.into_awaited();
         if let Some(log) = log {
             log.finish().await;
         }
-        Ok(conclude(ended, &output, props))
+        Ok(conclude(ended, output, &awaited, props))
     }
 
     /// Starts the command. Waits while its program is being replaced.
-    async fn start(
-        &self,
-        task: &TaskContext,
-        props: &Props,
-        variables: &Variables,
-        folder: &Folder,
-    ) -> Result<Group, NotStarted> {
+    async fn start(&self, task: &TaskContext, starting: Starting<'_>) -> Result<Group, NotStarted> {
+        let Starting {
+            props,
+            variables,
+            folder,
+            asking,
+        } = starting;
         let deadline = Instant::now() + REPLACED_WITHIN;
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         let mut found = self.found(props, variables);
@@ -282,6 +311,7 @@ impl Exec {
             let store = self.store.as_deref().map(|url| (environment::STORE, url));
             command.envs(store).envs(variables).envs(&props.env);
             name_attempt(&mut command, task, folder);
+            command.envs(asking.into_iter().flat_map(Asking::variables));
             match Group::start(&mut command) {
                 Ok(group) => return Ok(group),
                 Err(e)
@@ -336,6 +366,14 @@ fn left_of(grace: Duration, stop: &Stop) -> Duration {
 
 /// How long a command waits while another process writes to its program (an installation, say).
 const REPLACED_WITHIN: Duration = Duration::from_secs(10);
+
+/// What a command starts with.
+struct Starting<'a> {
+    props: &'a Props,
+    variables: &'a Variables,
+    folder: &'a Folder,
+    asking: Option<&'a Asking>,
+}
 
 /// Why a command was not started.
 enum NotStarted {

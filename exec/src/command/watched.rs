@@ -1,6 +1,8 @@
 //! [`Watched`]: a running command, until it ends or should stop.
 
-use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
+use std::{
+    future::pending, io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration,
+};
 
 use futures::{
     FutureExt,
@@ -11,14 +13,18 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 use tracing::debug;
-use windlass::{ActionKind, CheckpointError, Stop, TaskContext};
+use windlass::{ActionKind, CheckpointError, Command, Stop, TaskContext, jiff::Timestamp};
 
 use super::{
+    awaited::{Awaited, Parked, Step},
     capture::{Capture, Output},
     group::Group,
     props::Props,
 };
-use crate::logs::{Recorder, Run, Stream};
+use crate::{
+    logs::{Recorder, Run, Stream},
+    socket::{Asked, Asking},
+};
 
 /// How long after its start, and how often then, the output of a running command is persisted if it
 /// has changed.
@@ -34,6 +40,8 @@ pub(super) enum Ended {
     Exited(io::Result<ExitStatus>),
     TimedOut(Duration),
     Stopped(Stop),
+    /// The command waits for a signal that has not arrived.
+    Waits(Parked),
 }
 
 /// Where the output of a command goes.
@@ -52,6 +60,7 @@ pub(super) struct Watched {
     room: usize,
     started: Instant,
     saved: u64,
+    awaited: Awaited,
 }
 
 impl Watched {
@@ -60,6 +69,7 @@ impl Watched {
         props: &Props,
         started: Instant,
         sinks: OutputSinks<'_>,
+        awaited: Awaited,
     ) -> Self {
         let OutputSinks { run, room, log } = sinks;
         let to = |stream| log.map(|log| (stream, log.sender()));
@@ -77,16 +87,18 @@ impl Watched {
             room,
             started,
             saved: 0,
+            awaited,
         }
     }
 
-    /// Waits until the command has ended, exceeded its time limit, or should stop. Persists the
-    /// output in the meantime.
+    /// Waits until the command has ended, exceeded its time limit, should stop, or waits for a signal.
+    /// Persists the output in the meantime.
     pub(super) async fn watch(
         &mut self,
         task: &TaskContext,
         group: &mut Group,
         props: &Props,
+        asking: &mut Option<Asking>,
     ) -> Ended {
         let commands = task.commands();
         let deadline = props.timeout.map(|t| self.started + t);
@@ -103,6 +115,7 @@ impl Watched {
                     return Ended::TimedOut(props.timeout.unwrap_or_default());
                 }
                 Some(saved) = OptionFuture::from(saving.as_mut()) => {
+                    self.awaited.stored(saved.is_ok());
                     if let Err(error) = saved {
                         debug!(%error, "the output was not persisted");
                     }
@@ -111,7 +124,16 @@ impl Watched {
                 }
                 Some(command) = commands.next() => {
                     asked |= command.kind() == ActionKind::Checkpoint;
+                    if let Command::Signal(signal) = command {
+                        self.awaited.receive(signal);
+                    }
                 }
+                // After the commands: the signals that have arrived come first.
+                request = next(asking) => match self.awaited.asked(request, Timestamp::now()) {
+                    Step::Answered => {}
+                    Step::Store => asked = true,
+                    Step::Park(parked) => return Ended::Waits(parked),
+                },
                 () = sleep_until(next_save), if saving.is_none() => {
                     next_save = Instant::now() + SAVE_EVERY;
                     asked |= self.total() != self.saved;
@@ -120,6 +142,7 @@ impl Watched {
             if asked && saving.is_none() {
                 asked = false;
                 self.saved = self.total();
+                self.awaited.stores();
                 let output = self.output(None);
                 saving = Some(async move { task.checkpoint(&output).await }.boxed());
             }
@@ -145,10 +168,10 @@ impl Watched {
 
     /// Returns the output that the store keeps.
     pub(super) fn output(&self, status: Option<ExitStatus>) -> Output {
+        let room = self.room.saturating_sub(self.awaited.bytes()) / 2;
         let text = |stream: &Option<Capture>| {
-            stream
-                .as_ref()
-                .map_or_else(Default::default, |s| s.text(self.room / 2))
+            let text = stream.as_ref().map(|s| s.text(room));
+            text.unwrap_or_default()
         };
         let (stdout, cut_out) = text(&self.stdout);
         let (stderr, cut_err) = text(&self.stderr);
@@ -162,6 +185,22 @@ impl Watched {
             stderr_bytes: self.stderr.as_ref().map(Capture::total),
             duration_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             run: Some(self.run),
+            waits: self.awaited.waits(),
         }
     }
+
+    /// Returns the signals of the run.
+    pub(super) fn into_awaited(self) -> Awaited {
+        self.awaited
+    }
+}
+
+/// Returns the next request of the command's processes. Never returns without a socket.
+async fn next(asking: &mut Option<Asking>) -> Asked {
+    if let Some(asking) = asking
+        && let Some(asked) = asking.next().await
+    {
+        return asked;
+    }
+    pending().await
 }
