@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Kill(steer::Args),
     /// Send a signal to a task; with --wait, wait for the reply
     Signal(commands::signal::Args),
+    /// In a command of a task: wait for a signal, and print its payload
+    WaitSignal(commands::wait_signal::Args),
     /// Change unclaimed tasks: their time, priority, kind, limits, data or props
     Reschedule(Box<commands::reschedule::Args>),
     /// Restart ended tasks with the data that they had
@@ -213,6 +215,7 @@ impl Command {
             Self::Sleep(args) => steer::sleep(args, global).await,
             Self::Complete(args) => steer::complete(args, global).await,
             Self::Signal(args) => commands::signal::execute(args, global).await,
+            Self::WaitSignal(args) => commands::wait_signal::execute(args, global).await,
             Self::Reschedule(args) => commands::reschedule::execute(*args, global).await,
             Self::Retry(args) => commands::retry::execute(args, global).await,
             Self::Schedule(args) => commands::schedule::execute(*args, global).await,

@@ -20,7 +20,7 @@ pub(crate) enum Exit {
     NotFound,
     /// 4: the store cannot be used or reached, or the output cannot be written.
     Store,
-    /// 5: the time of `--timeout` has passed.
+    /// 5: the time of `--timeout` has passed, or that of `--until` of `wait-signal`.
     Timeout,
     /// 130: interrupted.
     #[allow(
@@ -39,7 +39,7 @@ Exit codes:
   2    bad usage or input
   3    no such task, node or command
   4    the store cannot be used or reached, or the output cannot be written
-  5    the time of --timeout has passed
+  5    the time of --timeout has passed, or that of --until of wait-signal
   130  interrupted";
 
 impl Exit {

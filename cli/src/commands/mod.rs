@@ -35,6 +35,7 @@ pub(crate) mod time;
 pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod wait;
+pub(crate) mod wait_signal;
 pub(crate) mod watch;
 pub(crate) mod why;
 pub(crate) mod worker;

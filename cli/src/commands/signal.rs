@@ -7,7 +7,6 @@ use windlass::{
 
 use crate::{
     bulk::{Item, Report},
-    exec,
     exit::{Exit, Failure},
     global::Global,
     input,
@@ -89,13 +88,6 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 
 /// Notes why a signal waits, or that it will be rejected.
 async fn note(client: &Client, out: &Output, record: TaskRecord) {
-    if record.task.kind.as_str() == exec::KIND {
-        return out.note(format!(
-            "note: task '{}' is a command (kind '{}'), and commands take no signals: a worker rejects it",
-            record.task.id,
-            exec::KIND
-        ));
-    }
     if record.task.kind.as_str() == schedule::KIND {
         return out.note(format!(
             "note: '{}' is a schedule, and schedules take no signals: a worker rejects it",

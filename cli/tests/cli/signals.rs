@@ -117,8 +117,9 @@ async fn a_reply_is_printed_and_kept() {
     assert!(text.contains("answered: [\"early\",null]"), "{text}");
 }
 
+/// A signal starts a paused command, as it starts every paused task. A command that does not wait for it does not reply.
 #[test]
-fn an_operating_system_command_takes_no_signals() {
+fn a_signal_starts_a_paused_command() {
     let env = Env::new();
     let submit = [
         "submit",
@@ -126,7 +127,7 @@ fn an_operating_system_command_takes_no_signals() {
         "--id",
         "a",
         "--props",
-        "{\"command\":\"sleep 60\"}",
+        "{\"command\":\"true\"}",
     ];
     env.run(&submit).ok();
     env.run(&["pause", "a"]).ok();
@@ -144,9 +145,9 @@ fn an_operating_system_command_takes_no_signals() {
     let out = ran.code(1).out;
     assert_eq!(
         out,
-        "a: signal: rejected: the kind does not accept signals\n"
+        "a: signal: unanswered (the handler returned without a reply)\n"
     );
-    assert_eq!(got["state"], "paused");
+    assert_eq!(got["state"], "completed");
 }
 
 #[test]
@@ -183,15 +184,24 @@ fn a_transaction_sends_signals() {
         .fails(2, &["name: is missing"]);
 }
 
-/// Regression: the signal was silently accepted, and rejected when a worker ran the command.
+/// Regression: a signal to a kind that takes none was silently accepted, and rejected when a worker ran the task.
 #[test]
-fn a_signal_to_a_command_is_noted_at_once() {
+fn a_signal_to_a_schedule_is_noted_at_once() {
     let env = Env::new();
+    env.run(&["schedule", "create", "s", "--every", "1h", "--", "true"])
+        .ok();
+    let ran = env.run(&["signal", "s", "approve"]).ok();
+    let says = "note: 's' is a schedule, and schedules take no signals: a worker rejects it\n";
+    assert_eq!(
+        (ran.out.as_str(), ran.err.as_str()),
+        ("s: signal sent\n", says)
+    );
     let props = r#"{"command":"true"}"#;
     env.run(&["submit", "exec", "--id", "a", "--props", props])
         .ok();
     let ran = env.run(&["signal", "a", "approve"]).ok();
-    let says = "note: task 'a' is a command (kind 'exec'), and commands take no signals: a worker rejects it\n";
+    let says =
+        "the signal waits: no live node handles kind 'exec'; the task gets it when one starts\n";
     assert_eq!(
         (ran.out.as_str(), ran.err.as_str()),
         ("a: signal sent\n", says)

@@ -3,6 +3,7 @@
 mod environment;
 #[path = "../live/mod.rs"]
 mod live;
+mod wait_signal;
 
 use std::{
     fs::File,

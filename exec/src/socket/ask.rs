@@ -17,7 +17,10 @@ use tokio::{
 };
 use windlass::{Invalid, Json};
 
-use super::{KEY, SOCKET, form::Answer};
+use super::{
+    KEY, SOCKET,
+    form::{self, Answer},
+};
 
 /// How long a command whose worker has ended waits to be ended itself. It must not continue as if it had an answer.
 const ORPHANED: Duration = Duration::from_secs(60);
@@ -113,10 +116,10 @@ pub async fn wait_signal(wait: &WaitSignal) -> Result<Waited, AskError> {
         key: &key,
         wait_signal: wait,
     };
-    let line = serde_json::to_string(&line)
+    let json = serde_json::to_string(&line)
         .map_err(|error| Invalid::new("request", error.to_string()))
         .map_err(AskError::Invalid)?;
-    match ask(PathBuf::from(path), line).await? {
+    match ask(PathBuf::from(path), &json).await? {
         Answer::Payload(payload) => Ok(Waited::Signal(payload)),
         Answer::Expired => Ok(Waited::Expired),
         Answer::Refused(Some(field), reason) => Err(AskError::Invalid(Invalid::new(field, reason))),
@@ -129,8 +132,8 @@ fn variable(name: &str) -> Option<OsString> {
 }
 
 /// Sends a request, and waits for the answer.
-async fn ask(path: PathBuf, line: String) -> Result<Answer, AskError> {
-    let answer = match exchange(&path, line).await {
+async fn ask(path: PathBuf, json: &str) -> Result<Answer, AskError> {
+    let answer = match exchange(&path, json).await {
         Ok(answer) => answer,
         Err(error) if has_ended(&error) => String::new(),
         Err(source) => return Err(AskError::Socket { path, source }),
@@ -154,11 +157,10 @@ fn has_ended(error: &io::Error) -> bool {
     )
 }
 
-async fn exchange(path: &Path, mut line: String) -> io::Result<String> {
-    line.push('\n');
+async fn exchange(path: &Path, json: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(path).await?;
     // The worker closes the connection after a request that it refuses unread.
-    let sent = stream.write_all(line.as_bytes()).await;
+    let sent = stream.write_all(form::line(json).as_bytes()).await;
     let mut answer = String::new();
     let read = BufReader::new(&mut stream).read_line(&mut answer).await;
     match (read, sent) {
@@ -191,13 +193,13 @@ mod tests {
         });
         for _ in 0..2 {
             let start = tokio::time::Instant::now();
-            let error = ask(path.clone(), "{}".into()).await.unwrap_err();
+            let error = ask(path.clone(), "{}").await.unwrap_err();
             assert!(matches!(error, AskError::Ended), "{error}");
             assert!(start.elapsed() >= ORPHANED);
         }
         assert_eq!(closes.await.unwrap(), "{}\n");
         let start = tokio::time::Instant::now();
-        let error = ask(dir.path().join("none"), "{}".into()).await.unwrap_err();
+        let error = ask(dir.path().join("none"), "{}").await.unwrap_err();
         assert!(matches!(error, AskError::Socket { .. }), "{error}");
         assert!(start.elapsed() < ORPHANED);
     }

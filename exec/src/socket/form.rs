@@ -118,6 +118,13 @@ fn read_signal(fields: &Fields, now: Timestamp) -> Result<AwaitedSignal, Invalid
     signal.ok_or_else(|| Invalid::new(WAIT_SIGNAL, "names no signal"))
 }
 
+/// Ends a line. JSON has line breaks between values only: a text has `\n`.
+pub(super) fn line(json: &str) -> String {
+    let mut line = json.replace(['\n', '\r'], " ");
+    line.push('\n');
+    line
+}
+
 impl From<Invalid> for Answer {
     fn from(error: Invalid) -> Self {
         Self::Refused(Some(error.field().to_owned()), error.reason().to_owned())
@@ -213,6 +220,14 @@ mod tests {
         ] {
             assert_eq!(read(line).unwrap_err().field(), field, "{line}");
         }
+    }
+
+    /// Payloads are stored as they were written, and may have lines.
+    #[test]
+    fn a_payload_with_lines_is_one_line() {
+        let payload = Json::parse("payload", "{\r\n  \"a\": \"b\\n\"\n}").unwrap();
+        let sent = line(&serde_json::to_string(&Answer::Payload(payload)).unwrap());
+        assert_eq!(sent, "{\"payload\":{    \"a\": \"b\\n\" }}\n");
     }
 
     #[test]

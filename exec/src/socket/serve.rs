@@ -17,7 +17,7 @@ use windlass::Invalid;
 
 use super::{
     Asked, Runs,
-    form::{Answer, read_key, read_request},
+    form::{self, Answer, read_key, read_request},
 };
 
 /// The longest request, in bytes.
@@ -115,9 +115,9 @@ async fn answer(line: &str, runs: &Runs) -> Result<Answer, Answer> {
 
 /// Writes an answer. Returns whether it was taken.
 async fn write(to: &mut OwnedWriteHalf, answer: &Answer) -> bool {
-    let Ok(mut line) = serde_json::to_vec(answer) else {
+    let Ok(answer) = serde_json::to_string(answer) else {
         return false;
     };
-    line.push(b'\n');
-    matches!(timeout(PATIENCE, to.write_all(&line)).await, Ok(Ok(())))
+    let sent = timeout(PATIENCE, to.write_all(form::line(&answer).as_bytes())).await;
+    matches!(sent, Ok(Ok(())))
 }

@@ -228,6 +228,11 @@ impl Batch {
             ChangeKind::Moved { to, .. } if to.is_terminal() => {
                 self.look_up_one(&change.task).await?;
             }
+            // It may wait for a signal.
+            ChangeKind::Moved {
+                to: StateKind::Paused,
+                ..
+            } => self.look_up_one(&change.task).await?,
             ChangeKind::Moved { to, .. } | ChangeKind::Rescheduled { to, .. } => live.state = to,
             ChangeKind::Claimed { .. } => {
                 live.claimed = true;
@@ -264,6 +269,7 @@ impl Batch {
             if let Some(live) = self.live.get_mut(id) {
                 live.state = state.code();
                 live.claimed = record.node.is_some();
+                live.awaits = state.awaits_signal().is_some();
             }
             return Ok(());
         }
@@ -327,7 +333,7 @@ impl Batch {
     }
 
     fn waits(&self, live: &Live) -> bool {
-        live.state == StateKind::Paused || self.unhandled.contains(&live.kind)
+        live.is_paused() || self.unhandled.contains(&live.kind)
     }
 
     /// Waits until the output is printed. Returns `false` when a signal came before that.
@@ -346,10 +352,14 @@ impl Batch {
         // Tasks that ended while the node stopped.
         self.look_up().await?;
         let mut waiting: HashMap<String, u64> = HashMap::new();
-        for live in (self.live.values()).filter(|l| self.waits(l) || l.is_blocked()) {
+        let waits = |live: &&Live| self.waits(live) || live.is_blocked() || live.awaits;
+        for live in self.live.values().filter(waits) {
             let why = if live.is_blocked() {
                 "waiting for tasks that have not ended".to_owned()
-            } else if live.state == StateKind::Paused {
+            } else if live.awaits {
+                let list = self.hint.command("list --waits signal");
+                format!("waiting for signals; `{list}` lists them")
+            } else if live.is_paused() {
                 format!(
                     "paused; `{}` lets them continue",
                     self.hint.command("resume")

@@ -144,7 +144,12 @@ impl Batch {
                     self.keeps_options(line, entry, &record);
                 }
                 let live = Live::new(code, record.node.is_some(), kind).behind(&record.task);
-                self.follow(line, id, live.waiting(state.is_waiting()));
+                self.follow(
+                    line,
+                    id,
+                    live.waiting(state.is_waiting())
+                        .awaiting(state.awaits_signal().is_some()),
+                );
             }
         }
         Ok(())

@@ -14,6 +14,8 @@ pub(super) struct Live {
     pub(super) kind: Kind,
     /// Whether it waits for other tasks.
     pub(super) waits: bool,
+    /// Whether it waits for a signal.
+    pub(super) awaits: bool,
     /// The tasks that must end before it runs, whatever their outcomes are (`after`).
     pub(super) after: Vec<TaskId>,
 }
@@ -27,6 +29,7 @@ impl Live {
             first: 0,
             kind,
             waits: false,
+            awaits: false,
             after: Vec::new(),
         }
     }
@@ -34,6 +37,12 @@ impl Live {
     /// Sets whether it waits for other tasks.
     pub(super) fn waiting(mut self, waits: bool) -> Self {
         self.waits = waits;
+        self
+    }
+
+    /// Sets whether it waits for a signal.
+    pub(super) fn awaiting(mut self, awaits: bool) -> Self {
+        self.awaits = awaits;
         self
     }
 
@@ -47,6 +56,11 @@ impl Live {
     /// Returns whether it has no owner and waits for other tasks.
     pub(super) fn is_blocked(&self) -> bool {
         self.waits && !self.claimed && self.state == StateKind::Sleeping
+    }
+
+    /// Returns whether it is paused until an operator resumes it.
+    pub(super) fn is_paused(&self) -> bool {
+        self.state == StateKind::Paused && !self.awaits
     }
 
     pub(super) fn runs(&self) -> bool {
