@@ -12,17 +12,18 @@ use crate::{
 /// The signal to wait for.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Run it in a command of a task. It asks the worker that has started the command, so it needs no store.
+Run it in a command of a task. It asks the worker that has started the command, so it needs no
+store.
 
-If the signal is there, it prints the payload at once. Otherwise the worker ends the whole command (SIGTERM, after the
-grace SIGKILL), and the task waits without a slot of the worker. The signal starts the command again, from the top: what
-stands before wait-signal runs again, so let it be repeatable, or keep its progress in WINDLASS_STATE_DIR. The second
-wait-signal with the same name gets the second signal of that name.
+If the signal is there, it prints the payload at once. Otherwise the worker ends the whole command
+(SIGTERM, after the grace SIGKILL), and the task waits without a slot. The signal starts the command
+again, from the top: the lines before wait-signal run again, so make them repeatable, or keep their
+progress in WINDLASS_STATE_DIR. The second wait-signal with a name gets the second signal of it.
 
 The sender gets the reply when the command has ended with success.
 
-Exit codes: 0 with the payload, 5 when the time of --until has passed without the signal. A script that handles 5 must
-not take other codes for it.
+The exit code is 0 with the payload, and 5 when the time of --until has passed without the signal.
+Other codes are errors: a script must not take them for either.
 
 Examples:
   windlass wait-signal approve

@@ -77,11 +77,10 @@ impl Parked {
     /// Returns the message that waits.
     pub(super) fn message(self) -> Message {
         let message = Message::wait_for_signal(self.signal);
-        let message = match self.until {
+        match self.until {
             Some(at) => message.deadline(at),
             None => message,
-        };
-        message.keep_signals()
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 use tokio::sync::oneshot::{self, Receiver};
 
+use windlass::ActionKind;
+
 use super::*;
 
 fn at(second: i64) -> Timestamp {
@@ -50,8 +52,8 @@ impl Run {
             "the process must not continue"
         );
         let until = parked.until;
-        let message = parked.message();
-        assert!(message.keeps_signals());
+        let sleeps = parked.message().kind() == ActionKind::Sleep;
+        assert_eq!(sleeps, until.is_some());
         (until, reread(self.0.waits()))
     }
 }

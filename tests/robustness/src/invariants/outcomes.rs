@@ -47,11 +47,6 @@ fn of(subject: &Subject) -> Vec<String> {
                     )),
                 }
             }
-            // Commands of the operating system reply to nothing, whatever the state.
-            Some(Outcome::Rejected { reason })
-                if matches!(record.command, Command::Signal(_))
-                    && subject.record.task.kind.as_str() == "exec"
-                    && reason == "the kind does not accept signals" => {}
             Some(Outcome::Rejected { reason }) => {
                 // The step that answered the command before may have led to the state that rejects.
                 let later = &history[sent.max(answered.saturating_sub(1))..];
