@@ -65,7 +65,7 @@ fn stdout(place: &Place, id: &str) -> String {
     until_state(place, id, "completed");
     let result = place.get(id)["result"].clone();
     assert!(result.get("waits").is_none(), "{result}");
-    result["stdout"].as_str().unwrap().to_owned()
+    result["stdout"].as_str().unwrap_or_default().to_owned()
 }
 
 fn worker(place: &Place) -> Running {

@@ -3,7 +3,7 @@
 //! accept it.
 
 use windlass::{
-    ActionKind, Command, Outcome, StateKind,
+    ActionKind, Outcome, StateKind,
     statemachine::{TransitionError, transition::TABLE},
     store::{Change, ChangeKind, CommandRecord},
 };
@@ -109,7 +109,7 @@ fn is_rejected(later: &[Change], record: &CommandRecord, reason: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use windlass::Signal;
+    use windlass::{Command, Signal};
 
     use super::super::sample::*;
     use super::*;
