@@ -49,6 +49,8 @@ fn a_command_inherits_none_of_the_configuration_of_windlass() {
             "STATE_DIR",
             "STORE",
             "TASK_ID",
+            "TASK_KEY",
+            "TASK_SOCKET",
         ];
         let set = set.iter().map(|name| format!("WINDLASS_{name}"));
         assert_eq!(names, set.collect::<Vec<_>>(), "{out}");
