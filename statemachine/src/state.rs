@@ -381,17 +381,6 @@ impl TaskState {
         self.data_version = version;
     }
 
-    /// Returns the signal that the task waits for, if its handler has declared one: the task is paused or sleeps, and
-    /// has not run since.
-    pub fn awaits_signal(&self) -> Option<&AwaitedSignal> {
-        let is_parked = matches!(
-            self.status,
-            TaskStatus::Paused | TaskStatus::Sleeping { .. }
-        );
-        let signal = self.awaited_signal.as_deref().filter(|_| is_parked);
-        signal.filter(|signal| !signal.is_over())
-    }
-
     pub(crate) fn set(&mut self, status: TaskStatus, now: Timestamp) {
         if !matches!(status, TaskStatus::Paused | TaskStatus::Sleeping { .. })
             && let Some(signal) = &mut self.awaited_signal

@@ -95,6 +95,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", default_value = "")]
     base_path: String,
 
+    /// Open this page by the link that is printed, such as '/tasks?kind=report'
+    #[arg(long, value_name = "PATH", default_value = "/", value_parser = page)]
+    page: String,
+
     /// Allow each caller this many requests a second
     #[arg(long, value_name = "NUMBER", default_value = "1000", value_parser = from_one::<u32>)]
     rate: u32,
@@ -217,11 +221,32 @@ impl Args {
     }
 }
 
+/// Reads the path of a page.
+fn page(text: &str) -> Result<String, String> {
+    match text.starts_with('/') {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("a page begins with '/': write it like /tasks or '/tasks?kind=report'".to_owned())
+        }
+    }
+}
+
+/// Returns a text as it stands in a query.
+pub(crate) fn encoded(text: &str) -> String {
+    let byte = |b: u8| match b {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+            char::from(b).to_string()
+        }
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
 /// Prints a link that opens a session in a browser of this machine, for a person who reads it.
 async fn print_link(
     client: &Client,
     out: &Output,
-    (serving, base_path): (&Serving, &str),
+    (serving, base_path, page): (&Serving, &str, &str),
 ) -> Result<(), Failure> {
     let loopback = serving
         .addresses()
@@ -235,9 +260,13 @@ async fn print_link(
         .link(author, Role::Admin)
         .await?;
     let (host, port, path) = (link.host, address.port(), link.path);
+    let page = match page {
+        "/" => String::new(),
+        page => format!("?to={}", encoded(page)),
+    };
     // On the standard output, because a secret is no line of a log.
     out.line(format!(
-        "open in a browser within 5 minutes, once: http://{host}:{port}{base_path}{path}"
+        "open in a browser within 5 minutes, once: http://{host}:{port}{base_path}{path}{page}"
     ))
 }
 
@@ -262,7 +291,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         info!(url, store, "listening");
     }
     let built_in = BuiltIn::start(&client);
-    print_link(&client, &global.out(), (&serving, &args.base_path)).await?;
+    let at = (&serving, args.base_path.as_str(), args.page.as_str());
+    print_link(&client, &global.out(), at).await?;
     notify(sd_notify::NotifyState::Ready);
     let signal = tokio::select! {
         _ = ends.recv() => "SIGTERM",

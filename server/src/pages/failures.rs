@@ -55,7 +55,8 @@ pub(super) async fn show(page: Page) -> Answer {
     let body = html! {
         h1 { "Failures" }
         p.dim #read {
-            (text::grouped(tasks)) " failed tasks in " (read.failures.len()) " groups"
+            (text::grouped(tasks)) (if tasks == 1 { " failed task in " } else { " failed tasks in " }) (read.failures.len())
+            (if read.failures.len() == 1 { " group" } else { " groups" })
             @if let Some(kind) = kind { " of the kind " (text::name(kind)) }
             ". "
             @if !read.is_complete { "There are more: " }

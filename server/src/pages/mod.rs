@@ -51,6 +51,7 @@ use crate::{app::App, guard};
 use api::{Failure, Routes};
 
 pub(crate) use assets::router as assets;
+pub(crate) use path::ours;
 pub(crate) use refused::{bare, protect};
 
 /// The answer of a page.

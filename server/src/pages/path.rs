@@ -14,12 +14,17 @@ pub(super) fn at(base: &str, path: &str) -> String {
     }
 }
 
-/// Sends a browser to a page, by its path below the base. A path that is not ours is that of the first page.
-pub(super) fn to(base: &str, path: &str) -> Response {
+/// Returns the path of a page that a request names, by its path below the base. A path that is not ours is that of the first
+/// page.
+pub(crate) fn ours(base: &str, path: &str) -> String {
     let is_ours = path.starts_with('/') && !path.starts_with("//") && !path.contains('\\');
-    let path = if is_ours { path } else { "/" };
+    at(base, if is_ours { path } else { "/" })
+}
+
+/// Sends a browser to a page, by its path below the base.
+pub(super) fn to(base: &str, path: &str) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
-    if let Ok(place) = HeaderValue::from_str(&at(base, path)) {
+    if let Ok(place) = HeaderValue::from_str(&ours(base, path)) {
         response.headers_mut().insert(header::LOCATION, place);
     }
     response

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::{
     Extension, Router,
-    extract::{Path, Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
+    extract::{Path, Query, Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header, request::Parts},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -101,13 +101,22 @@ async fn open(
     State(app): State<Arc<App>>,
     Path(link): Path<String>,
     on: On,
+    uri: Uri,
 ) -> Result<Response, Problem> {
     let opened = app.sessions.open(&link).await?;
     let secret = opened.ok_or_else(|| {
         let detail = "the link was opened before, or is older than five minutes; `windlass token link` prints another one";
         Problem::new(StatusCode::GONE, "gone", detail)
     })?;
-    begun(&app, &on, secret.text()).await
+    let mut response = begun(&app, &on, secret.text()).await?;
+    // The page of which the link is. It is named beside the secret, in the query, so that it may be any page of ours.
+    let Query(query) = Query::<Vec<(String, String)>>::try_from_uri(&uri).unwrap_or_default();
+    if let Some((_, page)) = query.iter().find(|(name, _)| name == "to")
+        && let Ok(page) = HeaderValue::from_str(&pages::ours(&app.settings.base_path, page))
+    {
+        response.headers_mut().insert(header::LOCATION, page);
+    }
+    Ok(response)
 }
 
 async fn open_for_token(

@@ -67,6 +67,36 @@ impl<'a> Browser<'a> {
 }
 
 #[tokio::test]
+async fn a_link_leads_to_the_page_that_it_names_and_to_no_other_site() {
+    let kit = Kit::new().await;
+    for (to, leads) in [
+        ("/tasks?label=batch%3Da", "/tasks?label=batch%3Da"),
+        ("/", "/"),
+        ("https://evil.example/", "/"),
+        ("//evil.example/", "/"),
+        ("/\\evil.example", "/"),
+        ("tasks", "/"),
+    ] {
+        let sessions = Sessions::new(&kit.store);
+        let link = sessions
+            .link("ann".parse().unwrap(), Role::Read)
+            .await
+            .unwrap();
+        let browser = Browser {
+            kit: &kit,
+            host: link.host,
+            cookie: None,
+        };
+        let encoded: String = to.bytes().map(|b| format!("%{b:02X}")).collect();
+        let opened = browser
+            .page(&format!("POST {}?to={encoded}", link.path), "")
+            .await;
+        assert_eq!(opened.status, 303, "{}", opened.text);
+        assert_eq!(opened.headers[header::LOCATION], leads, "{to}");
+    }
+}
+
+#[tokio::test]
 async fn a_link_opens_one_session_and_its_preview_opens_none() {
     let kit = Kit::new().await;
     let sessions = Sessions::new(&kit.store);

@@ -5,11 +5,12 @@ use windlass_server::Role;
 use crate::{desk::Desk, webdriver::Browser};
 
 /// The pictures: page, theme, and size.
-const PICTURES: [(&str, &str, &str, (u32, u32)); 5] = [
+const PICTURES: [(&str, &str, &str, (u32, u32)); 6] = [
     ("dashboard-task", "/tasks/sync-0", "light", (1100, 760)),
     ("dashboard-overview", "/", "light", (1100, 560)),
     ("dashboard-tasks-dark", "/tasks", "dark", (1100, 620)),
     ("dashboard-failures", "/failures", "light", (1100, 420)),
+    ("dashboard-people", "/people", "light", (1100, 560)),
     ("dashboard-phone", "/tasks/sync-0", "light", (390, 780)),
 ];
 

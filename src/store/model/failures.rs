@@ -4,9 +4,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Kind, TaskId};
 
-use super::record::TaskRecord;
-use crate::store::rules::failures;
-
 /// Failed tasks of one kind whose last errors have the same [fingerprint](crate::fingerprint).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -35,13 +32,4 @@ pub struct FailedTasks {
     /// Whether the groups have every failed task. A store that keeps no counts reads only the last 10,000; and a store
     /// returns at most as many groups as were asked for.
     pub is_complete: bool,
-}
-
-impl FailedTasks {
-    /// Groups these records: at most `limit` groups. Tasks that have not failed are left out.
-    pub fn of(records: &[TaskRecord], limit: usize, is_complete: bool) -> Self {
-        let mut groups = failures::Groups::default();
-        records.iter().for_each(|record| groups.take(record));
-        groups.into_tasks(limit, is_complete)
-    }
 }

@@ -70,3 +70,12 @@ pub(crate) fn ordered(
         is_complete: is_complete && fits,
     }
 }
+
+impl FailedTasks {
+    /// Groups these records: at most `limit` groups. Tasks that have not failed are left out.
+    pub fn of(records: &[TaskRecord], limit: usize, is_complete: bool) -> Self {
+        let mut groups = Groups::default();
+        records.iter().for_each(|record| groups.take(record));
+        groups.into_tasks(limit, is_complete)
+    }
+}

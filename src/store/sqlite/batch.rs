@@ -1,6 +1,7 @@
 //! [`Batch`]: one write transaction, and what its operations share.
 
 mod author;
+mod numbers;
 
 use std::cell::{Cell, RefCell};
 
@@ -197,39 +198,6 @@ impl<'c> Batch<'c> {
             " FROM windlass_states s WHERE s.n = ?1"
         );
         self.first(of, [n], |row| Ok((row.get(0)?, Group::read(row, 1)?)))
-    }
-
-    /// Adds the moves of tasks so far to the counts.
-    pub(super) fn write_counts(&mut self) -> Sql<()> {
-        let moves = std::mem::take(&mut self.moves);
-        for ((failure, kind), by) in moves.failures() {
-            self.run(
-                "INSERT INTO windlass_failures (failure, kind, tasks) VALUES (?1, ?2, ?3)
-                 ON CONFLICT DO UPDATE SET tasks = tasks + excluded.tasks",
-                (failure, kind, by),
-            )?;
-            if by < 0 {
-                let empty =
-                    "DELETE FROM windlass_failures WHERE failure = ?1 AND kind = ?2 AND tasks <= 0";
-                self.run(empty, (failure, kind))?;
-            }
-        }
-        for (group, by) in moves.sums() {
-            self.run(
-                "INSERT INTO windlass_counts (kind, code, data_version, claimed, waits, quarantined, tasks)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET tasks = tasks + excluded.tasks",
-                (
-                    group.kind,
-                    group.code,
-                    group.version,
-                    group.claimed,
-                    group.waits,
-                    group.quarantined,
-                    by,
-                ),
-            )?;
-        }
-        Ok(())
     }
 
     /// Returns the first row of a query.

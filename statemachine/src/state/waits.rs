@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{Deadlines, TaskState, TaskStatus};
 use crate::{
-    Task,
+    AwaitedSignal, Task,
     waits::{WaitOutcome, WaitStage, Waits},
 };
 
@@ -87,5 +87,16 @@ impl TaskState {
         {
             waits.stage = stage;
         }
+    }
+
+    /// Returns the signal that the task waits for, if its handler has declared one: the task is paused or sleeps, and
+    /// has not run since.
+    pub fn awaits_signal(&self) -> Option<&AwaitedSignal> {
+        let is_parked = matches!(
+            self.status,
+            TaskStatus::Paused | TaskStatus::Sleeping { .. }
+        );
+        let signal = self.awaited_signal.as_deref().filter(|_| is_parked);
+        signal.filter(|signal| !signal.is_over())
     }
 }

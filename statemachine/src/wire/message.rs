@@ -1,9 +1,12 @@
 //! A message of a handler, as one JSON object.
 
+mod awaited;
+
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use self::awaited::{AwaitedForm, awaiting};
 use super::{
     Line,
     fields::Fields,
@@ -11,8 +14,8 @@ use super::{
     operation::{self, LineForm},
 };
 use crate::{
-    Action, ActionKind, AwaitedSignal, CommandId, Guard, Invalid, Json, Message, Operation,
-    SubmitTask, TaskId, Waits, Wake,
+    Action, ActionKind, CommandId, Guard, Invalid, Json, Message, Operation, SubmitTask, TaskId,
+    Waits, Wake,
 };
 
 /// A complete message, which the error of a missing field shows.
@@ -85,22 +88,6 @@ pub(crate) struct MessageForm {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "schema", serde(default))]
     keep_signals: bool,
-}
-
-/// The signal that a message waits for.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "AwaitsSignal"))]
-pub(crate) struct AwaitedForm {
-    /// The name of the signal.
-    name: String,
-    /// What the person is asked: up to 1,000 characters.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", serde(default))]
-    text: String,
-    /// The JSON Schema of the payload, from which clients make a form: up to 16 KiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    schema: Option<Json>,
 }
 
 /// A reply to a signal.
@@ -353,33 +340,6 @@ fn sleep(fields: &mut Fields, now: Timestamp) -> Result<Message, Invalid> {
         Some(text) => message.deadline(moment::read_moment("after_deadline", &text, now)?),
         None => message,
     })
-}
-
-/// Returns a pause or a sleep, with the signal that it waits for.
-fn awaiting(action: Action, fields: &mut Fields) -> Result<Message, Invalid> {
-    let Some(text) = fields.take::<Box<RawValue>>("awaits_signal")? else {
-        return Ok(action.into());
-    };
-    let signal = awaited(text.get()).map_err(|e| match e.field() {
-        "awaits_signal" => e,
-        field => Invalid::new(format!("awaits_signal.{field}"), e.reason()),
-    })?;
-    Ok(Message::awaiting(action, signal))
-}
-
-fn awaited(text: &str) -> Result<AwaitedSignal, Invalid> {
-    let example = r#"write it like {"name":"approve","text":"Deploy version 1.4?"}"#;
-    let mut fields = Fields::parse(text, "awaits_signal", example)?;
-    let mut signal = AwaitedSignal::new(fields.need::<String>("name")?);
-    if let Some(text) = fields.take::<String>("text")? {
-        signal = signal.with_text(text);
-    }
-    if let Some(schema) = fields.take::<Json>("schema")? {
-        signal = signal.with_schema(schema);
-    }
-    fields.end(["name", "text", "schema"])?;
-    signal.check()?;
-    Ok(signal)
 }
 
 fn with_effect(

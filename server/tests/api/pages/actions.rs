@@ -146,7 +146,7 @@ async fn a_failed_task_is_grouped_and_retried_with_other_values() {
         .await;
     }
     let page = kit.page("/failures").await;
-    assert!(page.contains("3 failed tasks in 1 groups"), "{page}");
+    assert!(page.contains("3 failed tasks in 1 group"), "{page}");
     assert!(
         page.contains("no route to host 10.0.0.7") && page.contains(">3</a>"),
         "{page}"

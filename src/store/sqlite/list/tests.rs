@@ -130,7 +130,8 @@ fn failed_tasks_with_an_error_and_tasks_that_wait_for_a_signal_are_found_among_o
         let conn = file_with(tasks, tasks);
         let fail = "UPDATE windlass_states SET code = 5, failure = iif(n % 9 = 0 AND n < 100, 7, 8) WHERE code = 4";
         conn.execute(fail, ()).unwrap();
-        let wait = "UPDATE windlass_states SET waits = -1 WHERE code = 1 AND n % 9 = 0 AND n - ?1 < 100";
+        let wait =
+            "UPDATE windlass_states SET waits = -1 WHERE code = 1 AND n % 9 = 0 AND n - ?1 < 100";
         conn.execute(wait, [tasks]).unwrap();
         let by_end = by_end(&failed, StateKind::Failed, None, false);
         let by_submit = by_submit(&waiting, None, false);

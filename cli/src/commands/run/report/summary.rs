@@ -1,6 +1,9 @@
 //! The summary of a run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::IsTerminal,
+};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -8,7 +11,10 @@ use windlass::TaskId;
 
 use super::{Report, SHOWN};
 use crate::{
-    commands::run::tally::{Failed, Left, Span},
+    commands::{
+        run::tally::{Failed, Left, Span},
+        serve::encoded,
+    },
     exit::Failure,
     hint::quoted,
     text::one_line,
@@ -186,6 +192,15 @@ impl Report {
         if counts.failed > 0 && self.is_kept {
             self.out
                 .note("`windlass run … --retry-failed` runs again what failed");
+        }
+        if self.is_kept && std::io::stderr().is_terminal() {
+            let label = encoded(&format!("batch={}", self.batch));
+            let page = format!("/tasks?label={label}");
+            let serve = self
+                .hint
+                .command(&format!("serve --page {}", quoted(&page)));
+            self.out
+                .note(format_args!("see the tasks in a browser: {serve}"));
         }
         self.end(all)
     }
