@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use windlass::Kind;
 
 use super::{
     Answer, cli,
@@ -76,9 +77,35 @@ fn action_of(fields: &Fields) -> Result<BulkAction, Problem> {
     found.ok_or_else(|| Problem::invalid("action", "is none of pause, resume, release, complete, kill, retry, delete; choose one on the list of tasks"))
 }
 
+/// Lists the operations, the newest first.
+async fn operations(page: Page, query: &Fields) -> Answer {
+    let list = Fields::default().with("kind", Kind::BULK);
+    let mut asked = list.with("limit", "50").with("props", "false");
+    if let Some(cursor) = query.get("cursor") {
+        asked = asked.with("cursor", cursor);
+    }
+    let read: Records = page.api.get(&format!("/v1/tasks{}", asked.query())).await?;
+    let more = |cursor: &str| format!("{}/bulk?cursor={}", page.base, encoded(cursor));
+    let body = html! {
+        h1 { "Bulk operations" }
+        p.dim { "Each is a task: its page shows what it has changed, what it has refused, and pauses it. "
+            a href={ (page.base) "/tasks" } { "A list of tasks" } " starts one." }
+        @if read.tasks.is_empty() { p.none { "There are none." } } @else { (super::rows::table(&page, &read.tasks)) }
+        nav.pages aria-label="More operations" {
+            @if let Some(previous) = &read.previous { a href=(more(previous)) { "Newer" } }
+            @if let Some(next) = &read.next { a href=(more(next)) { "Older" } }
+        }
+    };
+    let line = cli::list("list", &list.0);
+    Ok(page.show((Place::Tasks, "Bulk operations"), &line, &body))
+}
+
 /// Counts the tasks, and shows what would happen.
 pub(super) async fn show(page: Page) -> Answer {
     let query = page.query()?;
+    if query.get("action").is_none() && selecting(&query).is_empty() {
+        return operations(page, &query).await;
+    }
     let action = action_of(&query)?;
     let pairs = selecting(&query);
     let name = action.as_str();
@@ -167,7 +194,7 @@ pub(super) fn offer(page: &Page, query: &Fields) -> Markup {
                     }
                     button { "Count the tasks" }
                 }
-                p.dim { a href={ (page.base) "/tasks?kind=bulk" } { "Bulk operations" } " are tasks of their own." }
+                p.dim { a href={ (page.base) "/bulk" } { "Bulk operations" } " are tasks of their own." }
             }
         }
     }

@@ -23,12 +23,13 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Every page that needs no task.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "/",
     "/tasks",
     "/search?q=a",
     "/failures",
     "/people",
+    "/bulk",
     "/bulk?action=retry&kind=mail",
     "/nodes",
     "/schedules",
