@@ -71,6 +71,10 @@ pub(crate) struct FilterArgs {
     #[arg(long)]
     claimed: bool,
 
+    /// Only tasks that have a limit with this key; with --claimed, those that have a slot of it
+    #[arg(long, value_name = "KEY")]
+    limit_key: Option<String>,
+
     /// Only tasks with this text in one of their errors
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
@@ -181,6 +185,7 @@ impl FilterArgs {
         filter.node = self.node.clone();
         filter.error = self.error.clone();
         filter.fingerprint = self.fingerprint.clone();
+        filter.limit_key = self.limit_key.clone();
         Ok(filter)
     }
 

@@ -168,6 +168,7 @@ impl Params {
         filter.quarantined = self.flag("quarantined")?;
         filter.error = self.text("error")?;
         filter.fingerprint = self.text("fingerprint")?;
+        filter.limit_key = self.text("limit_key")?;
         let from = self.past("submitted_from", now)?;
         filter.submitted = TimeRange::new(from, self.past("submitted_until", now)?);
         let from = self.past("ended_from", now)?;

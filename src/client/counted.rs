@@ -90,10 +90,15 @@ impl KindStats {
         self.held_back = rest;
     }
 
-    /// Moves tasks whose waits are over to other reasons; the rest of them a node will claim.
-    pub(super) fn waits_are_over(&mut self, over: u64, found: impl IntoIterator<Item = HeldBack>) {
+    /// Moves tasks whose waits of a kind are over to other reasons; the rest of them a node will claim.
+    pub(super) fn waits_are_over(
+        &mut self,
+        over: u64,
+        found: impl IntoIterator<Item = HeldBack>,
+        is_wait: impl Fn(&WaitReason) -> bool,
+    ) {
         for held in &mut self.held_back {
-            if let WaitReason::Tasks(_) = held.reason {
+            if is_wait(&held.reason) {
                 held.tasks = held.tasks.saturating_sub(over);
             }
         }

@@ -10,7 +10,7 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use windlass_statemachine::{StateKind, TaskId};
 
-use super::{Client, KindStats, WaitReason, counted::grouped};
+use super::{Client, HeldBack, KindStats, WaitReason, counted::grouped};
 use crate::store::{
     Error, Filter, NodeRecord, Order, Query, TaskRecord, copy::Copied, rules::waits::waited_for,
 };
@@ -77,7 +77,49 @@ impl Client {
         reasons.retain(|reason| !matches!(reason, Some(WaitReason::Tasks(_))));
         let over = reasons.len() as u64;
         let found = grouped(reasons.into_iter().flatten(), at_least);
-        of.waits_are_over(over, found);
+        of.waits_are_over(over, found, |reason| matches!(reason, WaitReason::Tasks(_)));
+        Ok(())
+    }
+
+    /// Adds the claimed tasks of a kind that wait for a signal, and moves those for which a command is queued to the tasks that
+    /// are not run for another reason. Reads the first 1,000 tasks of the kind that wait for a signal.
+    pub(super) async fn read_awaiting(
+        &self,
+        of: &mut KindStats,
+        nodes: &[NodeRecord],
+    ) -> Result<(), Error> {
+        let filter = Filter {
+            kind: Some(of.kind.clone()),
+            awaits_signal: true,
+            ..Filter::default()
+        };
+        let mut query = Query::new(filter).limit(MOST);
+        query.without_props = true;
+        let page = self.page(&query, None).await?;
+        let reasons = self.wait_reasons(&page.tasks, nodes).await?;
+        let is_wait = |reason: &WaitReason| matches!(reason, WaitReason::Signal(_));
+        let (mut over, mut claimed, mut others) = (0, 0, Vec::new());
+        for (record, reason) in page.tasks.iter().zip(reasons) {
+            match reason {
+                // Kept signals hold the claim.
+                Some(reason) if is_wait(&reason) => claimed += u64::from(record.node.is_some()),
+                reason if record.node.is_none() => {
+                    over += 1;
+                    others.extend(reason);
+                }
+                // Lost ones are counted with the claims.
+                _ => {}
+            }
+        }
+        let at_least = page.next.is_some();
+        of.waits_are_over(over, grouped(others.into_iter(), at_least), is_wait);
+        if claimed > 0 {
+            of.also_held([HeldBack {
+                reason: WaitReason::Signal(None),
+                tasks: claimed,
+                at_least,
+            }]);
+        }
         Ok(())
     }
 
@@ -211,7 +253,52 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{Command, NewTask, store::Store};
+    use crate::{
+        Command, Message, NewTask, Runner, Signal, TaskContext,
+        store::{Store, WaitKind},
+    };
+
+    /// Regression: after a signal to a task without a node the counts said that it waits for the signal, and the list that no
+    /// node handles its kind.
+    #[tokio::test]
+    async fn a_task_whose_signal_was_sent_has_one_reason_in_lists_and_counts() {
+        let store = Store::open("memory:").await.unwrap();
+        let client = Client::new(&store);
+        let asks = async |_: TaskContext| Message::wait_for_signal("go");
+        let runner = Runner::builder(&store)
+            .handler("k", asks)
+            .start()
+            .await
+            .unwrap();
+        for id in ["sent", "waits"] {
+            client.submit(NewTask::new("k").id(id)).await.unwrap();
+            let asks = async {
+                let read = async || client.get(id).await.unwrap().state.unwrap();
+                while read().await.awaits_signal().is_none() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            let bound = std::time::Duration::from_secs(30);
+            tokio::time::timeout(bound, asks)
+                .await
+                .expect("the task asks for its signal");
+        }
+        runner.shutdown().await;
+        client
+            .command("sent", Command::Signal(Signal::new("go")))
+            .await
+            .unwrap();
+        let stats = client.stats().await.unwrap();
+        let held = stats.kinds[0].held_back.iter();
+        let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
+        assert_eq!(held, [("no_node", 1), ("signal", 1)]);
+        for (reason, id) in [(WaitKind::NoNode, "sent"), (WaitKind::Signal, "waits")] {
+            let query = Query::new(Filter::default()).waits(reason);
+            let page = client.page(&query, None).await.unwrap();
+            let ids: Vec<_> = page.tasks.iter().map(|one| one.task.id.as_str()).collect();
+            assert_eq!(ids, [id]);
+        }
+    }
 
     /// Regression: a list showed `tasks`, a view `no_node`.
     #[tokio::test]

@@ -64,6 +64,9 @@ impl Client {
             if *by_labels {
                 self.read_labels(of, &nodes, at).await?;
             }
+            if of.awaiting_signal > 0 || (of.claimed > 0 && registry.keeps_counts()) {
+                self.read_awaiting(of, &nodes).await?;
+            }
             if of.waiting > 0 && is_held(of, &nodes, &limits) {
                 self.read_waits(of, &nodes).await?;
             }

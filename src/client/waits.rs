@@ -148,7 +148,9 @@ impl WaitReason {
                 Some(Self::Lost(owner.clone()))
             };
         }
-        if !is_over && !state.is_due(now) && record.commands == 0 {
+        // Signals that a handler has kept wait in the queue too, and wake nothing.
+        let has_kept = state.kept_signals > 0 && state.awaits_signal().is_some();
+        if !is_over && !state.is_due(now) && (record.commands == 0 || has_kept) {
             if let Some(signal) = state.awaits_signal() {
                 return Some(Self::awaits(signal));
             }

@@ -6,7 +6,7 @@ use jiff::{
     tz::AmbiguousOffset,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-use windlass_statemachine::Invalid;
+use windlass_statemachine::{Invalid, time};
 
 use super::{
     span::Length,
@@ -55,7 +55,7 @@ impl std::fmt::Display for Interval {
 impl std::str::FromStr for Interval {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let Ok(span) = text.parse::<Span>() else {
+        let Some(span) = time::span(text) else {
             let number = text.strip_suffix('M').filter(|n| !n.is_empty());
             return Err(match number {
                 Some(n) if n.bytes().all(|b| b.is_ascii_digit()) => {

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, civil::Date, fmt::friendly};
+use jiff::{SignedDuration, SpanRelativeTo, Timestamp, civil::Date, fmt::friendly};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-use windlass_statemachine::{Invalid, time::parse};
+use windlass_statemachine::{
+    Invalid,
+    time::{self, parse},
+};
 
 /// A duration as it is written: `90s`, `15m`, `1h30m`, `7d`. It may be negative until it is checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,10 +43,10 @@ impl std::fmt::Display for Length {
 impl std::str::FromStr for Length {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |_| format!("'{text}' is not a duration; write it like 90s, 15m, 1h30m or 7d");
-        let span: Span = text.parse().map_err(wrong)?;
+        let wrong = || format!("'{text}' is not a duration; write it like 90s, 15m, 1h30m or 7d");
+        let span = time::span(text).ok_or_else(wrong)?;
         let length = span.to_duration(SpanRelativeTo::days_are_24_hours());
-        length.map(Self).map_err(wrong)
+        length.map(Self).map_err(|_| wrong())
     }
 }
 

@@ -89,26 +89,50 @@ pub struct TaskWhyForm {
 
 impl TaskWhyForm {
     /// Returns the form for a task, with what [`Client::wait_reasons`](crate::Client::wait_reasons) has returned for it.
-    /// `sees_others`: whether the caller may see nodes and other tasks.
-    pub fn new(record: &TaskRecord, reason: Option<&WaitReason>, sees_others: bool) -> Self {
+    /// `sees_others`: whether the caller may see nodes and other tasks; `sees_errors`: whether it may see the errors of the
+    /// task.
+    pub fn new(
+        record: &TaskRecord,
+        reason: Option<&WaitReason>,
+        (sees_others, sees_errors): (bool, bool),
+    ) -> Self {
         Self {
             reason: reason.map(|reason| reason.kind().as_str()),
             text: match reason {
                 // What a task has declared itself names no other.
                 Some(reason @ WaitReason::Signal(_)) => Some(reason.to_string()),
                 Some(reason) => sees_others.then(|| reason.to_string()),
-                None => Some(present(record, sees_others)),
+                None => Some(present(record, sees_others, sees_errors)),
             },
         }
     }
 }
 
 /// Returns what a task does that nothing holds back.
-fn present(record: &TaskRecord, sees_nodes: bool) -> String {
+fn present(record: &TaskRecord, sees_nodes: bool, sees_errors: bool) -> String {
     let Ok(state) = &record.state else {
         return "its record cannot be read".to_owned();
     };
-    match (&state.status, &record.node) {
+    let present = doing(&state.status, record, sees_nodes);
+    match state.errors.last() {
+        // A task that fails, and one whose nodes are lost one after the other.
+        Some(last) if state.attempts > 0 && !state.code().is_terminal() => {
+            let failed = match state.attempts {
+                1 => "its last attempt has failed".to_owned(),
+                many => format!("its last {many} attempts have failed"),
+            };
+            let error = last.error.lines().next().filter(|_| sees_errors);
+            error.map_or_else(
+                || format!("{present}; {failed}"),
+                |error| format!("{present}; {failed}: {error}"),
+            )
+        }
+        _ => present,
+    }
+}
+
+fn doing(status: &TaskStatus, record: &TaskRecord, sees_nodes: bool) -> String {
+    match (status, &record.node) {
         (_, Some(node)) if sees_nodes => format!("node '{node}' has claimed it"),
         (_, Some(_)) => "a node has claimed it".to_owned(),
         (status, None) if record.commands > 0 && !status.code().is_terminal() => {

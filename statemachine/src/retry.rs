@@ -186,7 +186,7 @@ pub(crate) mod friendly {
     use std::time::Duration;
 
     use jiff::{
-        Span, SpanRelativeTo, fmt::friendly::SpanPrinter,
+        SpanRelativeTo, fmt::friendly::SpanPrinter,
         fmt::serde::unsigned_duration::friendly::compact::required as compact,
     };
     use serde::{Deserialize, Deserializer, de::Error};
@@ -209,7 +209,7 @@ pub(crate) mod friendly {
 
     /// Reads a length of time. A day has 24 hours.
     pub(crate) fn parse(text: &str) -> Option<Duration> {
-        let span: Span = text.parse().ok()?;
+        let span = crate::time::span(text)?;
         let length = span.to_duration(SpanRelativeTo::days_are_24_hours());
         Duration::try_from(length.ok()?).ok()
     }

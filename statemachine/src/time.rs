@@ -1,6 +1,6 @@
 //! Reading times, with errors that name the field.
 
-use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
+use jiff::{Span, Timestamp, civil::DateTime, tz::TimeZone};
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::Invalid;
@@ -41,6 +41,21 @@ pub fn parse(field: &'static str, text: &str) -> Result<Timestamp, Invalid> {
         };
         Invalid::new(field, reason)
     })
+}
+
+/// Reads a length of time, such as `90s`, `1h 30m` or `P1DT2H`. `20:30:00` is none, although it could be read as hours,
+/// minutes and seconds: people who write it mean a time of the day.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::time::span;
+///
+/// assert!(span("1h 30m").is_some());
+/// assert!(span("20:30:00").is_none());
+/// ```
+pub fn span(text: &str) -> Option<Span> {
+    text.parse().ok().filter(|_| !text.contains(':'))
 }
 
 /// Returns whether a text is a date and a time beyond [`LAST`].
@@ -99,6 +114,16 @@ mod tests {
             minute / 60,
             minute % 60
         )
+    }
+
+    #[test]
+    fn a_time_of_the_day_is_no_length() {
+        for text in ["20:30:00", "1:00", "1d 02:00:00"] {
+            assert!(span(text).is_none(), "{text}");
+        }
+        for text in ["90s", "1h 30m", "P1DT2H", "7d"] {
+            assert!(span(text).is_some(), "{text}");
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::{
 /// Where and how to serve.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Pages for people are at /: the link that is printed on a terminal opens a session, and `windlass token link` prints more.
 The socket is for the user who serves, and needs no token. By TCP each request needs one:
   export TOKEN=$(windlass token new me --role operate)
   curl -H \"Authorization: Bearer $TOKEN\" http://localhost:7474/v1/tasks
@@ -34,7 +35,8 @@ Examples:
   windlass serve --tls 0.0.0.0:7474 --tls-cert cert.pem --tls-key key.pem --host tasks.example.com
   windlass serve --behind-proxy 10.0.0.5:7474 --host tasks.example.com
   windlass serve --behind-proxy 10.0.0.5:7474 --host tasks.example.com \\
-    --trust-header X-Forwarded-User --trust-from 10.0.0.1 --trust-user ann=admin --trust-user '*=read'")]
+    --trust-header X-Forwarded-User --trust-from 10.0.0.1 \\
+    --trust-user ann=admin --trust-user '*=read'")]
 pub(crate) struct Args {
     /// Listen on this Unix socket; by default on one of the store in the folder for sockets of the user. Its folder must be
     /// closed to other users
@@ -223,11 +225,12 @@ impl Args {
 
 /// Reads the path of a page.
 fn page(text: &str) -> Result<String, String> {
-    match text.starts_with('/') {
+    let is_odd = |c: char| c == '\\' || c.is_control();
+    match text.starts_with('/') && !text.starts_with("//") && !text.contains(is_odd) {
         true => Ok(text.to_owned()),
-        false => {
-            Err("a page begins with '/': write it like /tasks or '/tasks?kind=report'".to_owned())
-        }
+        false => Err(
+            "is no page of the server: write it like /tasks or '/tasks?kind=report', without the base path".to_owned(),
+        ),
     }
 }
 

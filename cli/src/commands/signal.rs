@@ -2,7 +2,7 @@
 
 use windlass::{
     Client, Command, CommandId, Json, Outcome, Signal, TaskId, client::Waiting, schedule,
-    store::TaskRecord,
+    statemachine::text::escaped, store::TaskRecord,
 };
 
 use crate::{
@@ -50,7 +50,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if let Some(text) = &args.payload {
         signal = signal.with_json(input::json("payload", text)?);
     }
-    let command = Command::Signal(signal);
+    let command = Command::Signal(signal.clone());
     command.check(client.store().clock().now())?;
     let sent = match args.id {
         Some(id) => {
@@ -62,7 +62,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let mut item = Item::done(args.task);
     item.command_id = Some(sent.clone());
     if let Ok(record) = client.get(&item.id).await {
-        note(&client, &out, record).await;
+        note(&client, &out, record, &signal).await;
     }
     if args.wait.wait {
         let what = format!(
@@ -87,11 +87,21 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 }
 
 /// Notes why a signal waits, or that it will be rejected.
-async fn note(client: &Client, out: &Output, record: TaskRecord) {
+async fn note(client: &Client, out: &Output, record: TaskRecord, sent: &Signal) {
     if record.task.kind.as_str() == schedule::KIND {
         return out.note(format!(
             "note: '{}' is a schedule, and schedules take no signals: a worker rejects it",
             record.task.id
+        ));
+    }
+    let sent = sent.name();
+    if let Ok(state) = &record.state
+        && let Some(waits) = state.awaits_signal().filter(|waits| waits.name() != sent)
+    {
+        out.note(format!(
+            "note: the task waits for the signal '{}', and not for '{}': it runs again, and may ignore this one",
+            escaped(waits.name()),
+            escaped(sent)
         ));
     }
     if record.commands > 0 {

@@ -85,7 +85,7 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
     let nodes = client.nodes().await?;
     let records = std::slice::from_ref(&record);
     let reason = client.wait_reasons(records, &nodes).await?.pop().flatten();
-    let form = TaskWhyForm::new(&record, reason.as_ref(), true);
+    let form = TaskWhyForm::new(&record, reason.as_ref(), (true, true));
     if out.is_json() {
         out.json(&form)?;
         return Ok(Exit::Ok);
@@ -103,7 +103,10 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
             let words = format!("list --claimed --node {}", quoted(node));
             out.line(format!("   try: {}", hint.command(&words)))?;
         }
-        Some(WaitReason::Limit(_)) => out.line(format!("   try: {}", hint.command("stats")))?,
+        Some(WaitReason::Limit(by)) => {
+            let words = format!("list --claimed {}", option("--limit-key", by.limit.key()));
+            out.line(format!("   try: {}", hint.command(&words)))?;
+        }
         Some(reason) if !lists(reason) => {
             let words = remedy(&record.task.kind, reason);
             out.line(format!("   try: {}", hint.command(&words)))?;

@@ -17,12 +17,19 @@ use crate::socket::{Answer, Asked, Request, WaitSignal};
 /// How many waits of a task may expire. The record of each is in its data.
 const MOST_EXPIRED: usize = 1_000;
 
+/// For how many requests a command may be ended. The record of each is in the data of the task.
+const MOST_BEGUN: usize = 1_000;
+
 /// What became of the earlier waits of a command: its next run gets the same answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignalWaits {
     /// The incarnation of the task. A retry waits again.
     incarnation: u32,
-    /// The last wait.
+    /// When the waits end that have begun: for each name, by the number of the request, from 1. `null` for no time. Processes
+    /// that wait at once have one each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    begun: BTreeMap<String, BTreeMap<u32, Option<Timestamp>>>,
+    /// The request for which the command was ended last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last: Option<LastWait>,
     /// The requests that have expired: for each name, their numbers, from 1.
@@ -36,9 +43,6 @@ struct LastWait {
     signal: String,
     /// Which request for that name, from 1.
     request: u32,
-    /// When the wait ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    until: Option<Timestamp>,
 }
 
 /// The data of a task, as far as it is about signals.
@@ -170,11 +174,9 @@ impl Awaited {
         if until.is_some_and(|until| until <= now) {
             return self.expire(name, request, answer);
         }
-        self.waits.last = Some(LastWait {
-            signal: name.to_owned(),
-            request,
-            until,
-        });
+        if let Err(refused) = self.begin(name, request, until) {
+            return answered(answer, refused);
+        }
         Step::Park(Parked {
             signal: wait.signal,
             until,
@@ -202,15 +204,37 @@ impl Awaited {
     fn until(&self, wait: &WaitSignal, request: u32) -> Option<Timestamp> {
         let asked = wait.until?;
         let name = wait.signal.name();
-        let begun = self.waits.last.as_ref();
-        let begun = begun.filter(|last| last.signal == name && last.request == request);
+        let begun = self.waits.begun.get(name).and_then(|all| all.get(&request));
         let Some(begun) = begun else {
             return Some(asked);
         };
         // A `reschedule` has changed the time of the task, but not its data.
-        let before = self.before.as_ref().filter(|before| before.name() == name);
+        let last = self.waits.last.as_ref();
+        let is_last = last.is_some_and(|last| last.signal == name && last.request == request);
+        let before = self
+            .before
+            .as_ref()
+            .filter(|before| is_last && before.name() == name);
         let changed = before.and_then(AwaitedSignal::until);
-        Some(changed.or(begun.until).unwrap_or(asked))
+        Some(changed.or(*begun).unwrap_or(asked))
+    }
+
+    /// Notes that the command is ended for a request.
+    fn begin(&mut self, name: &str, request: u32, until: Option<Timestamp>) -> Result<(), Answer> {
+        let all: usize = self.waits.begun.values().map(BTreeMap::len).sum();
+        let of = self.waits.begun.entry(name.to_owned()).or_default();
+        if all >= MOST_BEGUN && !of.contains_key(&request) {
+            let reason = format!(
+                "{MOST_BEGUN} waits of the task have begun, and no more can be recorded; end the command, and submit another task"
+            );
+            return Err(Answer::Refused(None, reason));
+        }
+        of.insert(request, until);
+        self.waits.last = Some(LastWait {
+            signal: name.to_owned(),
+            request,
+        });
+        Ok(())
     }
 
     fn expire(&mut self, name: &str, request: u32, answer: oneshot::Sender<Answer>) -> Step {

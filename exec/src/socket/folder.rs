@@ -7,6 +7,7 @@ use std::{
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use nix::unistd::geteuid;
@@ -17,8 +18,8 @@ use tracing::debug;
 const PREFIX: &str = "windlass-";
 /// The name of the socket.
 const NAME: &str = "s";
-/// The name of the socket before it accepts connections.
-const NEW: &str = "n";
+/// How old the folder of an ended worker is when it is removed: a socket refuses connections for a moment after it was made.
+const LEFT_FOR: Duration = Duration::from_secs(60);
 /// The longest path of a socket, in bytes: the operating system has room for 104 or 108, with the end.
 const LONGEST: usize = 103;
 
@@ -43,7 +44,7 @@ impl Folder {
     }
 
     pub(super) fn make_in(base: &Path) -> io::Result<(Self, UnixListener)> {
-        remove_left(base);
+        remove_left(base, LEFT_FOR);
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX);
         let dir = builder
@@ -54,10 +55,8 @@ impl Folder {
             let reason = format!("'{}' is too long for a socket", socket.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        // `NAME` refuses no connection before its worker has ended, so that `remove_left` sees the difference.
-        let new = dir.path().join(NEW);
-        let listener = UnixListener::bind(&new)?;
-        fs::rename(&new, &socket)?;
+        // Under its own name, so that programs which clean folders of temporary files see that it is in use.
+        let listener = UnixListener::bind(&socket)?;
         listener.set_nonblocking(true)?;
         Ok((Self { socket, _dir: dir }, listener))
     }
@@ -69,22 +68,28 @@ impl Folder {
 }
 
 /// Removes the folders whose worker has ended without removing them.
-fn remove_left(base: &Path) {
+fn remove_left(base: &Path, left_for: Duration) {
     let Ok(entries) = fs::read_dir(base) else {
         return;
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        if name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) && is_left(&entry.path()) {
+        if name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
+            && is_left(&entry.path(), left_for)
+        {
             let removed = fs::remove_dir_all(entry.path());
             debug!(folder = %entry.path().display(), ?removed, "the socket of an ended worker");
         }
     }
 }
 
-fn is_left(folder: &Path) -> bool {
+fn is_left(folder: &Path, left_for: Duration) -> bool {
+    let is_old = |found: &fs::Metadata| {
+        let age = found.modified().map(|at| at.elapsed().unwrap_or_default());
+        age.is_ok_and(|age| age >= left_for)
+    };
     let is_ours = fs::symlink_metadata(folder)
-        .is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw());
+        .is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw() && is_old(&found));
     let refused = || UnixStream::connect(folder.join(NAME)).map_err(|error| error.kind());
     is_ours && matches!(refused(), Err(io::ErrorKind::ConnectionRefused))
 }
@@ -117,7 +122,9 @@ mod tests {
         let other = base.path().join("other");
         fs::create_dir(&other).unwrap();
         drop(UnixListener::bind(other.join(NAME)).unwrap());
-        let (_next, _its) = Folder::make_in(base.path()).unwrap();
+        remove_left(base.path(), LEFT_FOR);
+        assert!(left.exists(), "another worker may be starting");
+        remove_left(base.path(), Duration::ZERO);
         assert!(!left.exists());
         for kept in [living.socket(), &starting, &other] {
             assert!(kept.exists(), "{}", kept.display());

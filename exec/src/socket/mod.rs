@@ -39,7 +39,7 @@ use std::{
 
 use tokio::{
     net::UnixListener,
-    sync::{OnceCell, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     task::{JoinHandle, spawn_blocking},
 };
 use tracing::{debug, warn};
@@ -55,15 +55,27 @@ pub(crate) const KEY: &str = "WINDLASS_TASK_KEY";
 /// How many requests of a run may wait.
 const QUEUE: usize = 16;
 
-/// The socket of this worker, which the first run opens.
+/// The socket of this worker, which the first run opens. A run after its removal, such as by a program that cleans folders of
+/// temporary files, opens another one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Sockets(Arc<OnceCell<Socket>>);
+pub(crate) struct Sockets(Arc<tokio::sync::Mutex<Option<Socket>>>);
 
 impl Sockets {
     /// Registers a run. `None` when the socket cannot be opened: a command that asks nothing runs without it.
     pub(crate) async fn register(&self) -> Option<Asking> {
-        let opened = self.0.get_or_try_init(Socket::open).await;
-        match opened.and_then(Socket::register) {
+        let mut kept = self.0.lock().await;
+        if kept.as_ref().is_some_and(|socket| !socket.exists()) {
+            warn!("the socket of this worker was removed: another one is opened");
+            *kept = None;
+        }
+        let registered = match &*kept {
+            Some(socket) => socket.register(),
+            None => match Socket::open().await {
+                Ok(socket) => kept.insert(socket).register(),
+                Err(error) => Err(error),
+            },
+        };
+        match registered {
             Ok(asking) => Some(asking),
             Err(error) => {
                 warn!(%error, "could not open the socket of this worker: commands cannot wait for signals; check the folder for temporary files (TMPDIR)");
@@ -93,6 +105,10 @@ impl Socket {
             accepting: tokio::spawn(serve::accept(listener, runs.clone())),
             runs,
         })
+    }
+
+    fn exists(&self) -> bool {
+        self.folder.socket().symlink_metadata().is_ok()
     }
 
     fn register(&self) -> io::Result<Asking> {

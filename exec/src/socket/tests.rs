@@ -169,3 +169,16 @@ async fn the_last_owner_removes_the_socket() {
     drop((sockets, asking));
     assert!(!path.exists() && !path.parent().unwrap().exists());
 }
+
+/// Regression: a program that cleans folders of temporary files removed the socket, and no command could wait any more.
+#[tokio::test]
+async fn a_socket_that_was_removed_is_opened_again() {
+    let sockets = Sockets::default();
+    let first = sockets.register().await.unwrap();
+    let again = sockets.register().await.unwrap();
+    assert_eq!(first.socket, again.socket);
+    std::fs::remove_file(&first.socket).unwrap();
+    let next = sockets.register().await.unwrap();
+    assert!(first.socket != next.socket);
+    connect(&next).await;
+}

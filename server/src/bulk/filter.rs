@@ -55,6 +55,9 @@ pub struct BulkFilter {
     /// Only tasks whose last error has this fingerprint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
+    /// Only tasks that have a limit with this key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_key: Option<String>,
     /// Only tasks that were submitted at this time or later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submitted_from: Option<Timestamp>,
@@ -112,6 +115,7 @@ impl BulkFilter {
         (filter.claimed, filter.quarantined) = (self.claimed, self.quarantined);
         filter.error.clone_from(&self.error);
         filter.fingerprint.clone_from(&self.fingerprint);
+        filter.limit_key.clone_from(&self.limit_key);
         filter.submitted = TimeRange::new(self.submitted_from, self.submitted_until);
         filter.ended = TimeRange::new(self.ended_from, self.ended_until);
         Ok(filter)
@@ -143,6 +147,7 @@ impl BulkFilter {
             quarantined: filter.quarantined,
             error: filter.error.clone(),
             fingerprint: filter.fingerprint.clone(),
+            limit_key: filter.limit_key.clone(),
             submitted_from: filter.submitted.from,
             submitted_until: filter.submitted.until,
             ended_from: filter.ended.from,

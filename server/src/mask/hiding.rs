@@ -213,6 +213,7 @@ impl Hiding {
     pub(crate) fn check_filter(&self, filter: &Filter, scope: &[String]) -> Result<(), Problem> {
         let asks =
             filter.error.is_some() || filter.fingerprint.is_some() || !filter.props.is_empty();
+        let asks = asks || filter.limit_key.is_some();
         if self.is_nothing() || !asks {
             return Ok(());
         }
@@ -226,6 +227,7 @@ impl Hiding {
             let field = match (&filter.error, &filter.fingerprint) {
                 (Some(_), _) => "error",
                 (None, Some(_)) => "fingerprint",
+                (None, None) if filter.props.is_empty() => "limit_key",
                 (None, None) => "props_at",
             };
             return refuse(field, "*");
@@ -241,6 +243,10 @@ impl Hiding {
             }
             if selects && mask.errors && filter.fingerprint.is_some() {
                 return refuse("fingerprint", &mask.kind);
+            }
+            // A key may have values of props.
+            if selects && filter.limit_key.is_some() && props.clone().next().is_some() {
+                return refuse("limit_key", &mask.kind);
             }
             if selects && filter.props.iter().any(is_hidden) {
                 return refuse("props_at", &mask.kind);

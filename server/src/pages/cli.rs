@@ -1,13 +1,14 @@
 //! The command lines that give the same as a page.
 
 /// The options of `windlass list` that have another name, or no value.
-const RENAMED: [(&str, &str); 9] = [
+const RENAMED: [(&str, &str); 10] = [
     ("order", "--sort"),
     ("submitted_from", "--submitted-from"),
     ("submitted_until", "--submitted-until"),
     ("ended_from", "--ended-from"),
     ("ended_until", "--ended-until"),
     ("props_at", "--props-at"),
+    ("limit_key", "--limit-key"),
     ("claimed", "--claimed"),
     ("quarantined", "--quarantined"),
     ("reversed", "--reverse"),

@@ -40,13 +40,13 @@ pub(super) async fn show(page: Page) -> Answer {
                     tr data-key=(one.key) {
                         td { (text::name(&one.key)) }
                         td.number {
-                            (one.taken)
+                            (page.count(one.taken, &[("claimed", "true"), ("limit_key", &one.key)]))
                             @if let Some(limit) = &one.limit {
                                 @if let Some(most) = limit.at_once { " of " (most) " at once" }
                                 @if let Some(most) = limit.starts { " of " (most) " starts in " (limit.within.as_deref().unwrap_or_default()) }
                             }
                         }
-                        td.number { (text::grouped(one.waiting)) }
+                        td.number { (page.count(one.waiting, &[("waits", "limit"), ("limit_key", &one.key)])) }
                         td.w { @if let Some(next) = one.next { (page.ago(next)) } }
                     }
                 } }

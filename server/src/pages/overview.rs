@@ -110,7 +110,7 @@ fn waiting(page: &Page, all: &[Waiting]) -> Markup {
 /// Returns the reason in words. Those of the API name requests where pages have buttons.
 fn words(one: &Waiting) -> &str {
     match one.reason.as_str() {
-        "paused" => "paused: the page of a task resumes it",
+        "paused" => "paused: the list resumes all of them, and the page of a task resumes one",
         "quarantined" => "its record cannot be read: the page of a task retries it",
         _ => &one.text,
     }

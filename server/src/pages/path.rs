@@ -17,7 +17,9 @@ pub(super) fn at(base: &str, path: &str) -> String {
 /// Returns the path of a page that a request names, by its path below the base. A path that is not ours is that of the first
 /// page.
 pub(crate) fn ours(base: &str, path: &str) -> String {
-    let is_ours = path.starts_with('/') && !path.starts_with("//") && !path.contains('\\');
+    // Browsers leave tabs and line breaks out of a URL.
+    let is_odd = |c: char| c == '\\' || c.is_control();
+    let is_ours = path.starts_with('/') && !path.starts_with("//") && !path.contains(is_odd);
     at(base, if is_ours { path } else { "/" })
 }
 

@@ -2,6 +2,7 @@
 
 use axum::extract::Path;
 use maud::{Markup, html};
+use sha2::{Digest, Sha256};
 
 use super::{
     Answer, cli,
@@ -55,7 +56,7 @@ pub(super) async fn show(page: Page) -> Answer {
                 section.asked data-key=(task.id) {
                     p { (page.task(&task.id)) " " span.dim { "of kind " (text::name(&task.kind))
                         @if let Some(since) = task.since { ", " (page.ago(since)) }
-                        @if let Some(until) = task.until { ", until " (page.moment(until)) } }
+                        @if let Some(until) = task.until.into_iter().chain(task.end_by).min() { ", until " (page.moment(until)) } }
                     }
                     (form(&page, task, signal, "people"))
                 }
@@ -81,6 +82,7 @@ pub(super) fn form(page: &Page, task: &Record, signal: &Awaited, back: &str) -> 
         @if page.may_operate() {
             form.box method="post" action={ (page.path_of(&task.id)) "/answer" } {
                 input type="hidden" name="name" value=(signal.name);
+                input type="hidden" name="asked" value=(asked(task, signal));
                 input type="hidden" name="back" value=(back);
                 (Form::of(schema.as_ref()).show())
                 button { "Send the signal " (text::name(&signal.name)) }
@@ -91,19 +93,38 @@ pub(super) fn form(page: &Page, task: &Record, signal: &Awaited, back: &str) -> 
     }
 }
 
+/// Returns what distinguishes a question from the next one of the same task, whose form may have the same fields.
+fn asked(task: &Record, signal: &Awaited) -> String {
+    let schema = signal.schema.as_ref().map_or("", |schema| schema.get());
+    let whole = (
+        task.incarnation,
+        task.version,
+        &signal.name,
+        &signal.text,
+        schema,
+    );
+    let text = serde_json::to_string(&whole).unwrap_or_default();
+    let hash = Sha256::digest(text.as_bytes());
+    hash.iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
 /// Sends the signal that a task waits for, with the payload of the form.
 pub(super) async fn answer(page: Page, Path(id): Path<String>, fields: Fields) -> Answer {
     let id = encoded(&id);
-    // The form is of the schema that the task had when the page was made.
     let task: Record = page.api.get(&format!("/v1/tasks/{id}")).await?;
-    let name = fields.get("name").unwrap_or_default();
-    let signal = task
-        .awaits_signal
-        .as_ref()
-        .filter(|signal| signal.name == name);
+    // Names may begin and end with spaces.
+    let name = fields.0.iter().find(|(known, _)| known == "name");
+    let name = name.map_or("", |(_, name)| name);
+    let is_same = |signal: &&Awaited| {
+        signal.name == name && fields.get("asked") == Some(&asked(&task, signal))
+    };
+    let signal = task.awaits_signal.as_ref().filter(is_same);
     let Some(signal) = signal else {
         let what = format!(
-            "the task does not wait for the signal '{}' any more; look at it again",
+            "the task does not ask this any more (signal '{}'); look at it again",
             text::cut(name, 80)
         );
         return Err(Problem::invalid("name", what).into());

@@ -28,6 +28,7 @@ pub(super) struct Record {
     pub(super) incarnation: u64,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) limits: Vec<Limit>,
+    pub(super) limited_by: Option<LimitedBy>,
     pub(super) priority: i64,
     pub(super) progress: Option<Progress>,
     pub(super) props: Option<Box<RawValue>>,
@@ -55,6 +56,12 @@ pub(super) struct Limit {
     pub(super) at_once: Option<u32>,
     pub(super) starts: Option<u32>,
     pub(super) within: Option<String>,
+}
+
+/// The limit that holds a task back.
+#[derive(Deserialize)]
+pub(super) struct LimitedBy {
+    pub(super) limit: Limit,
 }
 
 #[derive(Deserialize)]

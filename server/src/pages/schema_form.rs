@@ -12,6 +12,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 pub(super) use self::schema::Schema;
+use self::schema::{Resolved, resolved};
 use super::{form::Fields, text};
 use crate::problem::Problem;
 
@@ -44,9 +45,25 @@ enum Kind {
 struct Field<'s> {
     /// The name of the property; `None` for the whole value.
     name: Option<&'s str>,
-    schema: Option<&'s Map<String, Value>>,
+    schema: Option<Map<String, Value>>,
     kind: Kind,
     is_required: bool,
+    /// Whether an empty field that is required is `null`.
+    is_nullable: bool,
+}
+
+impl<'s> Field<'s> {
+    fn new(name: Option<&'s str>, schema: Option<Resolved>, is_required: bool) -> Self {
+        let kind = schema.as_ref().map_or(Kind::Json, |of| kind_of(&of.schema));
+        let is_nullable = schema.as_ref().is_some_and(|of| of.is_nullable);
+        Self {
+            name,
+            schema: schema.map(|of| of.schema),
+            kind,
+            is_required,
+            is_nullable,
+        }
+    }
 }
 
 /// A form for the payload of a signal.
@@ -61,15 +78,9 @@ impl<'s> Form<'s> {
         let schema = schema.and_then(|schema| schema.whole.as_object());
         let fields = schema.and_then(|schema| of_object(schema, names));
         let fields = fields.unwrap_or_else(|| {
-            let kind = schema.map_or(Kind::Json, kind_of);
             // Without a schema a signal may have no payload.
-            let is_required = schema.is_some();
-            vec![Field {
-                name: None,
-                schema,
-                kind,
-                is_required,
-            }]
+            let whole = schema.map(|schema| resolved(schema, schema));
+            vec![Field::new(None, whole, schema.is_some())]
         });
         Self { fields }
     }
@@ -120,12 +131,8 @@ fn of_object<'s>(schema: &'s Map<String, Value>, names: &'s [String]) -> Option<
     let once = names.iter().filter(|name| seen.insert(name.as_str()));
     let fields = once.map(|name| {
         let of = properties.get(name).and_then(Value::as_object);
-        Field {
-            name: Some(name),
-            schema: of,
-            kind: of.map_or(Kind::Json, kind_of),
-            is_required: required.contains(&name.as_str()),
-        }
+        let of = of.map(|of| resolved(schema, of));
+        Field::new(Some(name), of, required.contains(&name.as_str()))
     });
     Some(fields.collect())
 }
@@ -167,7 +174,7 @@ impl Field<'_> {
     }
 
     fn of(&self, name: &str) -> Option<&Value> {
-        self.schema?.get(name)
+        self.schema.as_ref()?.get(name)
     }
 
     /// Returns a keyword of the schema that is a number, as it was written.
@@ -182,7 +189,10 @@ impl Field<'_> {
     }
 
     fn title(&self) -> String {
-        let title = self.schema.and_then(|schema| text_of(schema, "title"));
+        let title = self
+            .schema
+            .as_ref()
+            .and_then(|schema| text_of(schema, "title"));
         let title = title.filter(|title| !title.trim().is_empty());
         text::cut(title.or(self.name).unwrap_or("Payload"), 80)
     }
@@ -190,6 +200,7 @@ impl Field<'_> {
     fn show(&self) -> Markup {
         let hint = self
             .schema
+            .as_ref()
             .and_then(|schema| text_of(schema, "description"));
         html! {
             label {
@@ -255,14 +266,14 @@ impl Field<'_> {
         let name = self.name.unwrap_or(WHOLE);
         let wrong = |reason: String| Problem::invalid(name, reason);
         let typed = sent.get(&id);
-        // A text may be empty, and may begin with spaces.
-        let whole = sent
-            .0
-            .iter()
-            .find(|(known, _)| *known == id)
-            .map(|(_, text)| text);
-        let Some(typed) = typed else {
+        // A text may be empty, and may begin with spaces. Browsers send a line break as two characters.
+        let whole = sent.0.iter().find(|(known, _)| *known == id);
+        let whole = whole.map(|(_, text)| text.replace("\r\n", "\n"));
+        let is_text =
+            matches!(self.kind, Kind::Text) && whole.as_ref().is_some_and(|text| !text.is_empty());
+        let Some(typed) = typed.or(is_text.then_some("")) else {
             return match (&self.kind, self.is_required) {
+                (_, true) if self.is_nullable => Ok(Some("null".to_owned())),
                 (Kind::Text, true)
                     if self.length("minLength").unwrap_or(0) == 0 && whole.is_some() =>
                 {
@@ -274,7 +285,7 @@ impl Field<'_> {
         };
         Ok(Some(match &self.kind {
             Kind::Text | Kind::Input(_) => {
-                let chars = whole.map_or(0, |text| text.chars().count() as u64);
+                let chars = whole.as_ref().map_or(0, |text| text.chars().count() as u64);
                 if let Some(least) = self.length("minLength").filter(|least| chars < *least) {
                     return Err(wrong(format!(
                         "has {chars} characters; give at least {least}"
@@ -285,17 +296,15 @@ impl Field<'_> {
                         "has {chars} characters; give at most {most}"
                     )));
                 }
-                // Browsers send a line break as two characters.
-                Value::from(whole.map(|text| text.replace("\r\n", "\n"))).to_string()
+                Value::from(whole.unwrap_or_default()).to_string()
             }
             Kind::Number { is_whole } => self.read_number(typed, *is_whole).map_err(wrong)?,
             Kind::YesNo => match typed {
-                "0" => "true".to_owned(),
-                "1" => "false".to_owned(),
+                "true" | "false" => typed.to_owned(),
                 _ => return Err(wrong("is neither yes nor no".to_owned())),
             },
             Kind::Choice(all) => {
-                let chosen = typed.parse::<usize>().ok().and_then(|at| all.get(at));
+                let chosen = all.iter().find(|one| one.to_string() == typed);
                 let chosen = chosen.ok_or_else(|| wrong("is none of the choices".to_owned()))?;
                 chosen.to_string()
             }
@@ -328,7 +337,7 @@ impl Field<'_> {
     }
 }
 
-/// Shows a choice of values, by their places.
+/// Shows a choice of values. Each is sent as its JSON, so that a form of another schema chooses no other value.
 fn select(
     id: &str,
     required: bool,
@@ -339,8 +348,8 @@ fn select(
     html! {
         select name=(id) required[required] {
             option value="" { "—" }
-            @for (at, value) in all.iter().enumerate() {
-                option value=(at) selected[Some(value) == default] { (text(value)) }
+            @for value in all {
+                option value=(value) selected[Some(value) == default] { (text(value)) }
             }
         }
     }

@@ -83,7 +83,6 @@ pub(super) async fn show(page: Page, Path(id): Path<String>) -> Answer {
 /// Shows why the task is not run, with the command that resolves it.
 fn why(page: &Page, seen: &Seen) -> Markup {
     let task = &seen.task;
-    let kind = encoded(&task.kind);
     let (command, link): (Option<String>, Option<(String, &str)>) = match seen.why.reason.as_deref()
     {
         _ if task.is_quarantined() => (Some(cli::on("retry", &task.id)), None),
@@ -114,13 +113,7 @@ fn why(page: &Page, seen: &Seen) -> Markup {
             Some("windlass nodes".to_owned()),
             Some(("/nodes".to_owned(), "Nodes")),
         ),
-        Some("limit") => (
-            Some("windlass stats".to_owned()),
-            Some((
-                format!("/tasks?kind={kind}&claimed=true"),
-                "The claimed tasks of its kind",
-            )),
-        ),
+        Some("limit") => holders(task),
         Some("tasks") => (Some(cli::on("graph", &task.id)), None),
         _ if task.state == "sleeping" && task.node.is_none() => {
             (Some(cli::on("resume", &task.id)), None)
@@ -144,6 +137,20 @@ fn why(page: &Page, seen: &Seen) -> Markup {
             @if let Some((path, text)) = link { p { a href={ (page.base) (path) } { (text) } } }
         }
     }
+}
+
+/// Returns the command and the link that list the tasks with a slot of the limit that holds a task back.
+fn holders(task: &Record) -> (Option<String>, Option<(String, &'static str)>) {
+    let Some(by) = &task.limited_by else {
+        return (Some("windlass stats".to_owned()), None);
+    };
+    let key = &by.limit.key;
+    let words = ["windlass", "list", "--claimed", "--limit-key", key];
+    let path = format!("/tasks?claimed=true&limit_key={}", encoded(key));
+    (
+        Some(cli::line(&words)),
+        Some((path, "The tasks that have its slots")),
+    )
 }
 
 /// Returns the first line of the error that has failed the task.

@@ -104,7 +104,10 @@ pub(super) async fn of_task(
     json(&TaskWhyForm::new(
         &record,
         reason.as_ref(),
-        by.scope.is_everything(),
+        (
+            by.scope.is_everything(),
+            !hiding.hides_errors_of(&record.task.kind),
+        ),
     ))
 }
 

@@ -75,6 +75,7 @@ async fn a_link_leads_to_the_page_that_it_names_and_to_no_other_site() {
         ("https://evil.example/", "/"),
         ("//evil.example/", "/"),
         ("/\\evil.example", "/"),
+        ("/\t/evil.example", "/"),
         ("tasks", "/"),
     ] {
         let sessions = Sessions::new(&kit.store);

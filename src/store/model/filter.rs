@@ -39,6 +39,8 @@ pub struct Filter {
     pub node: Option<NodeName>,
     /// Only tasks that a node has claimed.
     pub claimed: bool,
+    /// Tasks that have a limit with this key. With [`claimed`](Self::claimed): those that have a slot of it.
+    pub limit_key: Option<String>,
     /// Only tasks that wait for a signal that their handler has declared ([`TaskState::awaits_signal`](crate::TaskState::awaits_signal)).
     pub awaits_signal: bool,
     /// Tasks with this text in one of their stored errors; case is ignored.
@@ -163,6 +165,10 @@ impl Filter {
                 .as_ref()
                 .is_none_or(|n| record.node.as_ref() == Some(n))
             && (!self.claimed || record.node.is_some())
+            && self
+                .limit_key
+                .as_ref()
+                .is_none_or(|key| task.limits.iter().any(|limit| limit.key() == key))
             && (!self.awaits_signal || state.is_some_and(|s| s.awaits_signal().is_some()))
             && self.error.as_ref().is_none_or(|text| {
                 let text = text.to_lowercase();

@@ -73,6 +73,13 @@ impl Filter {
         self
     }
 
+    /// Selects tasks that have a limit with this key.
+    #[must_use]
+    pub fn limit_key(mut self, key: impl Into<String>) -> Self {
+        self.limit_key = Some(key.into());
+        self
+    }
+
     /// Selects only tasks that a node has claimed, if true.
     #[must_use]
     pub fn claimed(mut self, only: bool) -> Self {

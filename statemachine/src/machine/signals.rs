@@ -110,8 +110,11 @@ impl Signals {
 
     /// Takes out the next signal whose outcome is known, with its outcome.
     pub(super) fn take_decided(&mut self) -> Option<(Open, Outcome)> {
+        // A write has room for a number of them, and the end of the task rejects the rest: replies come first.
+        let answered = |o: &Open| matches!(o.standing, Standing::Decided(Outcome::Answered { .. }));
         let decided = |o: &Open| matches!(o.standing, Standing::Decided(_));
-        let at = self.open.iter().position(decided)?;
+        let first = self.open.iter().position(answered);
+        let at = first.or_else(|| self.open.iter().position(decided))?;
         let open = self.open.remove(at);
         let Standing::Decided(outcome) = open.standing.clone() else {
             return None;

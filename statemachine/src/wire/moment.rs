@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
+use jiff::{SignedDuration, SpanRelativeTo, Timestamp};
 
 use crate::{Invalid, Wake, retry::friendly, time};
 
@@ -99,7 +99,7 @@ pub fn read_duration(text: &str) -> Result<Duration, String> {
             "'{text}' is negative; write it like 90s, 15m, 1h30m or 7d"
         ));
     }
-    let span: Span = text.parse().map_err(|_| like())?;
+    let span = time::span(text).ok_or_else(like)?;
     let signed: SignedDuration = span
         .to_duration(SpanRelativeTo::days_are_24_hours())
         .map_err(|_| like())?;

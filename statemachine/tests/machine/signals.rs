@@ -309,3 +309,21 @@ fn a_kind_without_signals_rejects_them_and_is_not_woken() {
     );
     assert_eq!(rig.stored(), NONE);
 }
+
+/// Regression: signals without a reply used up the room of the last write, and the end of the task rejected the one with a
+/// reply.
+#[test]
+fn replies_are_settled_before_signals_without_one() {
+    let config = Config {
+        max_outcomes: 3,
+        ..config(Retry::default())
+    };
+    let mut rig = Rig::with(config, TaskState::new(t0()), false);
+    rig.begin();
+    for name in ["a", "b", "c", "approve"] {
+        rig.command(signal(name));
+    }
+    rig.feed(Input::Took(4));
+    let written = rig.returned(Message::complete().answer(&at(4), &true));
+    assert!(written[0].contains("4 answered true"), "{written:?}");
+}

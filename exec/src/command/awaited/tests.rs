@@ -115,6 +115,17 @@ fn the_time_of_a_rescheduled_wait_is_that_of_the_task() {
     assert_eq!(until, Some(at(300)));
 }
 
+/// Regression: the time of a wait began again when another wait of the command was the first to ask.
+#[test]
+fn each_wait_keeps_its_own_time() {
+    let (_, waits) = Run::after(None, &[]).parks(wait("a", Some(100)), 0);
+    let (_, waits) = Run::after(waits, &[]).parks(wait("b", Some(110)), 10);
+    let (until, waits) = Run::after(waits, &[]).parks(wait("a", Some(150)), 50);
+    assert_eq!(until, Some(at(100)));
+    let (until, _) = Run::after(waits, &[]).parks(wait("b", Some(160)), 60);
+    assert_eq!(until, Some(at(110)));
+}
+
 /// A wait that has expired stays expired, whatever the later waits of the command are, and takes none of their signals.
 #[test]
 fn an_expired_request_stays_expired_in_every_later_run() {

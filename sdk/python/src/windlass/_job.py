@@ -350,7 +350,7 @@ class Job(Generic[P, D]):
         which then finds what it has waited for in `awaited`."""
         made = getattr(schema, "model_json_schema", None)
         signal = {"name": name, "text": text, "schema": made() if made else plain(schema, "schema")}
-        signal = {key: value for key, value in signal.items() if value}
+        signal = {key: value for key, value in signal.items() if value or key == "name"}
         end = {} if until is None else {"until": when(until)}
         how = "pause" if until is None else "sleep"
         return self._next(how, data, awaits_signal=signal, keep_signals=keep_signals or None, **end)

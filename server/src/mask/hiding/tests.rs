@@ -115,6 +115,7 @@ fn a_filter_on_what_is_masked_is_refused() {
     let props = |pointer: &str| vec![(pointer.to_owned(), json("1"))];
     names(&|f| f.error = Some("x".into()), &[], "error");
     names(&|f| f.fingerprint = Some("x".into()), &[], "fingerprint");
+    names(&|f| f.limit_key = Some("x".into()), &[], "limit_key");
     names(&|f| f.props = props("/to/country"), &[], "props_at");
     names(&|f| f.props = props("/a"), &["box/in"], "props_at");
     names(

@@ -6,7 +6,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A JSON Schema.
 pub(in crate::pages) struct Schema {
@@ -54,4 +54,70 @@ impl Schema {
         let names = top.map_or_else(|_| Vec::new(), |top| top.properties.0);
         Some(Self { whole, names })
     }
+}
+
+/// A part of a schema without references, and without the choice of `null`.
+pub(super) struct Resolved {
+    pub(super) schema: Map<String, Value>,
+    /// Whether the value may be `null`.
+    pub(super) is_nullable: bool,
+}
+
+/// The most steps from a schema to one without a reference: a reference may lead to itself.
+const STEPS: usize = 16;
+
+/// Returns a part of a schema as a field takes it: what pydantic and others write as a reference into the same schema, and as
+/// a choice between one schema and `null`.
+pub(super) fn resolved(root: &Map<String, Value>, of: &Map<String, Value>) -> Resolved {
+    let (mut schema, mut is_nullable) = (of.clone(), false);
+    for _ in 0..STEPS {
+        let inner = if let Some(path) = schema.get("$ref").and_then(Value::as_str) {
+            let Some(target) = target(root, path) else {
+                break;
+            };
+            schema.remove("$ref");
+            target
+        } else if let Some((word, one, has_null)) = only_choice(&schema) {
+            schema.remove(word);
+            is_nullable |= has_null;
+            one
+        } else {
+            break;
+        };
+        // The words beside a reference, such as a title, are more exact.
+        let outer = std::mem::replace(&mut schema, inner);
+        schema.extend(outer);
+    }
+    if let Some(Value::Array(types)) = schema.get("type") {
+        let others: Vec<Value> = types.iter().filter(|one| *one != "null").cloned().collect();
+        if let (true, [one]) = (others.len() < types.len(), others.as_slice()) {
+            is_nullable = true;
+            let one = one.clone();
+            schema.insert("type".to_owned(), one);
+        }
+    }
+    Resolved {
+        schema,
+        is_nullable,
+    }
+}
+
+fn target(root: &Map<String, Value>, path: &str) -> Option<Map<String, Value>> {
+    let mut parts = path.strip_prefix("#/")?.split('/');
+    let first = root.get(parts.next()?)?;
+    let found = parts.try_fold(first, |at, part| at.get(part))?;
+    found.as_object().cloned()
+}
+
+/// Returns the only schema of a choice beside `null`, with the word of the choice.
+fn only_choice(schema: &Map<String, Value>) -> Option<(&'static str, Map<String, Value>, bool)> {
+    ["anyOf", "oneOf", "allOf"].into_iter().find_map(|word| {
+        let all = schema.get(word)?.as_array()?;
+        let is_null = |one: &&Value| one.get("type").is_some_and(|of| of == "null");
+        let others: Vec<&Value> = all.iter().filter(|one| !is_null(one)).collect();
+        let [one] = others.as_slice() else {
+            return None;
+        };
+        Some((word, one.as_object()?.clone(), others.len() < all.len()))
+    })
 }

@@ -34,20 +34,20 @@ fn an_object_has_a_field_for_each_property() {
     let shown = Form::of(Some(&self::schema(&schema))).show().into_string();
     for part in [
         "<bdi>Deploy it?</bdi>",
-        "<option value=\"0\">yes</option><option value=\"1\">no</option>",
+        "<option value=\"true\">yes</option><option value=\"false\">no</option>",
         "type=\"number\" name=\"p.count\" required value=\"3\" autocomplete=\"off\" step=\"1\" min=\"1\" max=\"9\"",
         "<textarea name=\"p.reason\"",
         "<bdi>For the log</bdi>",
-        "<option value=\"2\">null</option>",
+        "<option value=\"null\">null</option>",
         "<bdi>more</bdi> (JSON)",
     ] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
     let all = [
-        ("p.approved", "1"),
+        ("p.approved", "false"),
         ("p.count", "7"),
         ("p.reason", " two\r\nlines "),
-        ("p.mode", "1"),
+        ("p.mode", "2"),
         ("p.more", "[1.00]"),
     ];
     let payload = read(&schema, &all).unwrap().unwrap();
@@ -56,7 +56,7 @@ fn an_object_has_a_field_for_each_property() {
     assert_eq!(value(&payload), value(expected));
     assert!(payload.contains("[1.00]"), "every digit stays: {payload}");
     let least = [
-        ("p.approved", "0"),
+        ("p.approved", "true"),
         ("p.count", "1"),
         ("p.reason", ""),
         ("p.mode", ""),
@@ -103,10 +103,10 @@ fn what_is_wrong_is_named() {
 #[test]
 fn other_schemas_have_one_field() {
     for (schema, typed, payload) in [
-        (json!({"type": "boolean"}), "0", "true"),
+        (json!({"type": "boolean"}), "true", "true"),
         (json!({"type": "number"}), "1.50", "1.50"),
         (json!({"type": "string"}), "yes", "\"yes\""),
-        (json!({"enum": ["a", "b"]}), "1", "\"b\""),
+        (json!({"enum": ["a", "b"]}), "\"b\"", "\"b\""),
         (json!({"type": "array"}), "[1]", "[1]"),
         (json!({"type": "object"}), "{}", "{}"),
         (
@@ -148,7 +148,8 @@ fn a_schema_that_makes_no_sense_is_a_field_for_json() {
         json!({"type": 7}),
         json!({"type": "object", "properties": 7}),
         json!({"type": "object", "properties": many}),
-        json!({"type": ["string", "null"]}),
+        json!({"type": ["string", "integer"]}),
+        json!({"$ref": "#"}),
         json!({"type": "object", "properties": {"a": true}, "required": ["b"]}),
     ] {
         let shown = Form::of(Some(&self::schema(&schema))).show().into_string();
@@ -168,4 +169,44 @@ fn hostile_texts_of_a_schema_are_texts() {
         !shown.contains("<script") && shown.contains("&lt;script"),
         "{shown}"
     );
+}
+
+/// As pydantic writes optional fields and enumerations.
+#[test]
+fn references_and_choices_of_null_are_fields_of_their_type() {
+    let schema = json!({"type": "object", "required": ["name", "ring"], "$defs": {"Ring": {"enum": ["one", "all"], "title": "Ring"}},
+        "properties": {
+            "name": {"anyOf": [{"type": "string"}, {"type": "null"}], "title": "Name"},
+            "ring": {"$ref": "#/$defs/Ring"},
+            "count": {"type": ["integer", "null"]},
+            "loop": {"$ref": "#/$defs/None"},
+    }});
+    let shown = Form::of(Some(&self::schema(&schema))).show().into_string();
+    assert_eq!(shown.matches("(JSON)").count(), 1, "{shown}");
+    let sent = [("p.name", ""), ("p.ring", "\"all\""), ("p.count", "3")];
+    assert_eq!(
+        read(&schema, &sent).unwrap().unwrap(),
+        r#"{"count":3,"name":null,"ring":"all"}"#
+    );
+    let sent = [("p.name", "ann"), ("p.ring", "\"one\"")];
+    assert_eq!(
+        read(&schema, &sent).unwrap().unwrap(),
+        r#"{"name":"ann","ring":"one"}"#
+    );
+}
+
+#[test]
+fn a_text_is_sent_as_it_was_typed() {
+    let schema = json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "maxLength": 3}}});
+    for (typed, payload) in [
+        ("   ", "{\"a\":\"   \"}"),
+        ("a\r\nb", "{\"a\":\"a\\nb\"}"),
+        ("", "{\"a\":\"\"}"),
+    ] {
+        assert_eq!(
+            read(&schema, &[("p.a", typed)]).unwrap().unwrap(),
+            payload,
+            "{typed:?}"
+        );
+    }
 }

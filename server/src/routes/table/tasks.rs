@@ -35,6 +35,7 @@ const LIST: &[Param] = &[
         Of::Text,
         "The fingerprint of the last error.",
     ),
+    param("limit_key", Of::Text, "The key of a limit of the tasks."),
     param(
         "quarantined",
         Of::Flag,

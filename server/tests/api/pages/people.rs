@@ -56,6 +56,16 @@ fn answer(token: &str, fields: &str) -> Request<Body> {
     form
 }
 
+/// Returns the fields of a form with what its page has hidden in it.
+async fn filled(kit: &Kit, id: &str, fields: &str) -> String {
+    let page = kit.page(&format!("/tasks/{id}")).await;
+    let asked = page
+        .split("name=\"asked\" value=\"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next());
+    format!("asked={}&{fields}", asked.unwrap_or_default())
+}
+
 #[tokio::test]
 async fn a_task_that_asks_is_listed_and_answered() {
     let kit = Kit::new().await;
@@ -93,7 +103,7 @@ async fn a_task_that_asks_is_listed_and_answered() {
     let next = kit
         .form(
             "/tasks/a/answer",
-            "name=approve&back=task&p.approved=0&p.by=ann",
+            &filled(&kit, "a", "name=approve&back=task&p.approved=true&p.by=ann").await,
         )
         .await;
     assert!(next.starts_with("/tasks/a?sent="), "{next}");
@@ -104,7 +114,7 @@ async fn a_task_that_asks_is_listed_and_answered() {
     let next = kit
         .form(
             "/tasks/b/answer",
-            "name=approve&back=people&p.approved=1&p.by=",
+            &filled(&kit, "b", "name=approve&back=people&p.approved=false&p.by=").await,
         )
         .await;
     assert_eq!(next, "/people?sent=b");
@@ -122,22 +132,27 @@ async fn a_wrong_or_late_answer_sends_nothing() {
     let kit = Kit::new().await;
     let runner = asking(&kit, &["a"]).await;
     let send = async |fields: &str| {
-        let answer = kit.send(answer(&kit.admin, fields)).await;
+        let answer = kit
+            .send(answer(&kit.admin, &filled(&kit, "a", fields).await))
+            .await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{}", answer.text);
         checked(&answer).to_owned()
     };
     let page = send("name=approve&p.approved=").await;
     assert!(page.contains("approved: is empty; fill it in"), "{page}");
-    let page = send("name=other&p.approved=0").await;
+    let page = send("name=other&p.approved=true").await;
     assert!(
-        page.contains("does not wait for the signal 'other' any more"),
+        page.contains("does not ask this any more (signal 'other')"),
         "{page}"
     );
     assert!(kit.client.commands("a").await.unwrap().is_empty());
     kit.client.command("a", Command::Kill).await.unwrap();
     until(&kit, "/tasks/a", ">killed</span>").await;
-    let page = send("name=approve&p.approved=0").await;
-    assert!(page.contains("any more; look at it again"), "{page}");
+    let page = send("name=approve&p.approved=true").await;
+    assert!(
+        page.contains("any more (signal 'approve'); look at it again"),
+        "{page}"
+    );
     runner.shutdown().await;
 }
 
@@ -152,8 +167,8 @@ async fn roles_scopes_and_masks_hold_for_what_tasks_ask() {
         "{page}"
     );
     let send = async |token: &str| {
-        let form = answer(token, "name=approve&p.approved=0");
-        kit.send(form).await.status
+        let fields = filled(&kit, "a", "name=approve&p.approved=true").await;
+        kit.send(answer(token, &fields)).await.status
     };
     assert_eq!(send(&read).await, StatusCode::FORBIDDEN);
     let other = kit.token("o", Role::Operate, &["report"]).await;
@@ -205,5 +220,39 @@ async fn the_api_has_what_a_task_waits_for() {
         (&of["awaiting_signal"], &of["paused"]),
         (&json!(1), &json!(0))
     );
+    runner.shutdown().await;
+}
+
+/// Regression: a form of an earlier question answered the next one, because both have the same signal.
+#[tokio::test]
+async fn a_form_of_an_earlier_question_answers_no_other() {
+    let kit = Kit::new().await;
+    let twice = async |task: TaskContext| {
+        let answers: u32 = task.data().ok().flatten().unwrap_or(0);
+        let Some(Command::Signal(signal)) = task.commands().try_next() else {
+            return Message::wait_for_signal(AwaitedSignal::new("ok").with_text("Really?"));
+        };
+        let next = match answers {
+            0 => Message::wait_for_signal(AwaitedSignal::new("ok").with_text("Really?")),
+            _ => Message::complete(),
+        };
+        next.with_data(&(answers + 1)).answer(&signal, &"noted")
+    };
+    kit.submit("a", "mail").await;
+    let runner = Runner::builder(&kit.store)
+        .node("n1")
+        .handler("mail", twice);
+    let runner = runner.start().await.unwrap();
+    until(&kit, "/people", "/tasks/a/answer").await;
+    let fields = filled(&kit, "a", "name=ok&back=task&p.value=").await;
+    kit.form("/tasks/a/answer", &fields).await;
+    let end = tokio::time::Instant::now() + crate::kit::BOUND;
+    while filled(&kit, "a", "name=ok&back=task&p.value=").await == fields {
+        assert!(tokio::time::Instant::now() < end, "the task asks again");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let late = kit.send(answer(&kit.admin, &fields)).await;
+    assert_eq!(late.status, StatusCode::BAD_REQUEST, "{}", late.text);
+    until(&kit, "/tasks/a", "/tasks/a/answer").await;
     runner.shutdown().await;
 }

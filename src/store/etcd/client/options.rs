@@ -2,8 +2,8 @@
 
 use std::{fmt, time::Duration};
 
-use jiff::{SignedDuration, Span, SpanRelativeTo};
-use windlass_statemachine::Invalid;
+use jiff::{SignedDuration, SpanRelativeTo};
+use windlass_statemachine::{Invalid, time};
 
 use crate::store::{Error, Limits, etcd::schema::namespace::outer_of, without_password};
 
@@ -115,7 +115,7 @@ pub(crate) fn inside(namespace: &str, outer: &str, folder: &str) -> Error {
 
 /// Parses how much history compaction keeps.
 fn history(field: &'static str, value: &str) -> Result<Duration, Error> {
-    let span = value.parse::<Span>().ok();
+    let span = time::span(value);
     let after = span
         .and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok())
         .and_then(|after: SignedDuration| Duration::try_from(after).ok());
