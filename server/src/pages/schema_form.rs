@@ -304,7 +304,8 @@ impl Field<'_> {
                 _ => return Err(wrong("is neither yes nor no".to_owned())),
             },
             Kind::Choice(all) => {
-                let chosen = all.iter().find(|one| one.to_string() == typed);
+                let sent = serde_json::from_str::<Value>(typed).ok();
+                let chosen = all.iter().find(|one| sent.as_ref() == Some(one));
                 let chosen = chosen.ok_or_else(|| wrong("is none of the choices".to_owned()))?;
                 chosen.to_string()
             }

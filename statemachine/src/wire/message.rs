@@ -1,12 +1,16 @@
 //! A message of a handler, as one JSON object.
 
 mod awaited;
+mod reply;
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use self::awaited::{AwaitedForm, awaiting};
+use self::{
+    awaited::{AwaitedForm, awaiting},
+    reply::{ReplyForm, read_reply},
+};
 use super::{
     Line,
     fields::Fields,
@@ -88,17 +92,6 @@ pub(crate) struct MessageForm {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "schema", serde(default))]
     keep_signals: bool,
-}
-
-/// A reply to a signal.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "Reply"))]
-pub(crate) struct ReplyForm {
-    /// The order of the signal in the queue of the task.
-    signal: u64,
-    /// Its value: any JSON.
-    reply: Json,
 }
 
 impl<J> Serialize for Message<J> {
@@ -390,16 +383,6 @@ fn start_in(text: &str) -> Result<(String, Option<std::time::Duration>), Invalid
         }
         _ => unchanged(),
     }
-}
-
-fn read_reply(text: &str) -> Result<(u64, Json), Invalid> {
-    let example = r#"write it like {"signal":7,"reply":"thanks"}"#;
-    let mut fields = Fields::parse(text, "reply", example)?;
-    let signal = fields.need("signal")?;
-    let reply = fields.take_json("reply")?;
-    let reply = reply.ok_or_else(|| Invalid::new("reply", format!("is missing; {example}")))?;
-    fields.end(["signal", "reply"])?;
-    Ok((signal, reply))
 }
 
 #[cfg(test)]
