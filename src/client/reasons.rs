@@ -81,15 +81,14 @@ impl Client {
         Ok(())
     }
 
-    /// Adds the claimed tasks of a kind that wait for a signal, and moves those for which a command is queued to the tasks that
-    /// are not run for another reason. Reads the first 1,000 tasks of the kind that wait for a signal.
+    /// Adds the claimed tasks that wait for a signal, and moves those for which a command is queued to the tasks that are not
+    /// run for another reason. Reads the first 1,000 tasks that wait for a signal, of all kinds together.
     pub(super) async fn read_awaiting(
         &self,
-        of: &mut KindStats,
+        kinds: &mut [(KindStats, bool)],
         nodes: &[NodeRecord],
     ) -> Result<(), Error> {
         let filter = Filter {
-            kind: Some(of.kind.clone()),
             awaits_signal: true,
             ..Filter::default()
         };
@@ -97,28 +96,31 @@ impl Client {
         query.without_props = true;
         let page = self.page(&query, None).await?;
         let reasons = self.wait_reasons(&page.tasks, nodes).await?;
-        let is_wait = |reason: &WaitReason| matches!(reason, WaitReason::Signal(_));
-        let (mut over, mut claimed, mut others) = (0, 0, Vec::new());
-        for (record, reason) in page.tasks.iter().zip(reasons) {
-            match reason {
-                // Kept signals hold the claim.
-                Some(reason) if is_wait(&reason) => claimed += u64::from(record.node.is_some()),
-                reason if record.node.is_none() => {
-                    over += 1;
-                    others.extend(reason);
-                }
-                // Lost ones are counted with the claims.
-                _ => {}
-            }
-        }
         let at_least = page.next.is_some();
-        of.waits_are_over(over, grouped(others.into_iter(), at_least), is_wait);
-        if claimed > 0 {
-            of.also_held([HeldBack {
-                reason: WaitReason::Signal(None),
-                tasks: claimed,
-                at_least,
-            }]);
+        let is_wait = |reason: &WaitReason| matches!(reason, WaitReason::Signal(_));
+        let judged: Vec<_> = page.tasks.iter().zip(reasons).collect();
+        for (of, _) in kinds {
+            let (mut over, mut claimed, mut others) = (0, 0, Vec::new());
+            for (record, reason) in judged.iter().filter(|(one, _)| one.task.kind == of.kind) {
+                match reason {
+                    // Kept signals hold the claim.
+                    Some(reason) if is_wait(reason) => claimed += u64::from(record.node.is_some()),
+                    reason if record.node.is_none() => {
+                        over += 1;
+                        others.extend(reason.clone());
+                    }
+                    // Lost ones are counted with the claims.
+                    _ => {}
+                }
+            }
+            of.waits_are_over(over, grouped(others.into_iter(), at_least), is_wait);
+            if claimed > 0 {
+                of.also_held([HeldBack {
+                    reason: WaitReason::Signal(None),
+                    tasks: claimed,
+                    at_least,
+                }]);
+            }
         }
         Ok(())
     }

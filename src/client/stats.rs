@@ -60,12 +60,14 @@ impl Client {
         let counted = registry.stats().await?;
         let at = counted.at;
         let mut kinds = kinds(&counted, &nodes, &limits);
+        let may_await =
+            |of: &KindStats| of.awaiting_signal > 0 || (of.claimed > 0 && registry.keeps_counts());
+        if kinds.iter().any(|(of, _)| may_await(of)) {
+            self.read_awaiting(&mut kinds, &nodes).await?;
+        }
         for (of, by_labels) in &mut kinds {
             if *by_labels {
                 self.read_labels(of, &nodes, at).await?;
-            }
-            if of.awaiting_signal > 0 || (of.claimed > 0 && registry.keeps_counts()) {
-                self.read_awaiting(of, &nodes).await?;
             }
             if of.waiting > 0 && is_held(of, &nodes, &limits) {
                 self.read_waits(of, &nodes).await?;
