@@ -119,7 +119,7 @@ pub(crate) enum Command {
     Nodes(commands::nodes::Args),
     /// Send a command to a node
     Node(commands::node::Args),
-    /// Serve the store by HTTP: pages for people, and requests for programs in every language
+    /// Serve the store by HTTP: pages for people, requests for programs
     Serve(commands::serve::Args),
     /// Hide values of tasks from every caller of a server
     Mask(commands::mask::Args),
