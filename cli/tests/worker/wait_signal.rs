@@ -342,6 +342,12 @@ fn an_ended_worker_removes_its_socket_and_the_next_one_that_of_a_killed_one() {
     assert_eq!(sockets(), 1);
     killed.kill();
     assert_eq!(sockets(), 1, "nothing has removed it");
+    // A worker that starts leaves the folders of the last minute alone.
+    for entry in fs::read_dir(place.path("tmp")).unwrap().flatten() {
+        let folder = fs::File::open(entry.path()).unwrap();
+        let past = std::time::SystemTime::now() - std::time::Duration::from_secs(120);
+        folder.set_modified(past).unwrap();
+    }
     let worker = start();
     script(&place, "b", "W b");
     until_it_waits(&place, "b", "b");
