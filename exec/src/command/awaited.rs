@@ -20,7 +20,7 @@ const MOST_EXPIRED: usize = 1_000;
 /// For how many requests a command may be ended. The record of each is in the data of the task.
 const MOST_BEGUN: usize = 1_000;
 
-/// What became of the earlier waits of a command: its next run gets the same answers.
+/// The outcomes of the earlier waits of a command: its next run gets the same answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignalWaits {
     /// The incarnation of the task. A retry waits again.
