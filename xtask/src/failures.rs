@@ -12,7 +12,7 @@ use std::{
 /// Names the file to which the programs of tests write their failures.
 const FILE: &str = "WINDLASS_TEST_FAILURES";
 /// How many lines of a failed test are repeated.
-const LINES: usize = 8;
+const LINES: usize = 40;
 /// How many bytes of a line are repeated.
 const LINE: usize = 500;
 

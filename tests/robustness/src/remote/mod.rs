@@ -5,9 +5,11 @@
 //! | [`ledger`] | what the handlers saw, and what is wrong with it |
 //! | [`run`] | one run of all of it |
 //! | [`python`] | the same with workers in Python, which are killed and stopped too |
+//! | [`unended`] | what is stored of the tasks that have not ended in time |
 //! | [`held`] | thousands of tasks that workers hold while their server is killed |
 
 pub mod held;
 pub mod ledger;
 pub mod python;
 pub mod run;
+pub mod unended;

@@ -13,10 +13,13 @@ use nix::{
     sys::signal::{Signal, killpg},
     unistd::Pid,
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use windlass::{Client, Command as Order, NewTask, store::Store};
 
-use super::run::{Settings, Shown};
+use super::{
+    run::{Settings, Shown},
+    unended,
+};
 use crate::{
     BoxError,
     http::{line::Line, servers::Servers},
@@ -154,16 +157,7 @@ pub async fn run(settings: &Settings, folder: &Path) -> Result<Shown, BoxError> 
         line.calm();
         Ok::<_, BoxError>(kills)
     };
-    let work = async {
-        let all = async {
-            for id in &ids {
-                client.wait(id.as_str()).await?;
-            }
-            Ok::<_, BoxError>(())
-        };
-        let ended = timeout(BOUND, all).await;
-        ended.map_err(|_| format!("the tasks have not ended within {BOUND:?}"))?
-    };
+    let work = unended::all(&client, &ids, BOUND);
     let both = tokio::try_join!(disturb, work);
     let text = fs::read_to_string(workers.ledger()).unwrap_or_default();
     let (runs, mut wrong) = read(&text);

@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use windlass::{
     Client, Command, NewTask,
     store::Store,
@@ -19,7 +19,7 @@ use windlass::{
 };
 use windlass_worker_client::{Ctl, Faults, Setup, Worker};
 
-use super::ledger::Ledger;
+use super::{ledger::Ledger, unended};
 use crate::{
     BoxError,
     http::{
@@ -84,10 +84,9 @@ pub async fn run(settings: &Settings, folder: &Path) -> Result<Shown, BoxError> 
         .cloned()
         .map(|worker| tokio::task::spawn_blocking(move || worker.run().map_err(|e| e.to_string())))
         .collect();
-    for n in 0..settings.tasks {
-        client
-            .submit(NewTask::new(KIND).id(format!("task-{n}")))
-            .await?;
+    let ids: Vec<String> = (0..settings.tasks).map(|n| format!("task-{n}")).collect();
+    for id in &ids {
+        client.submit(NewTask::new(KIND).id(id.as_str())).await?;
     }
     let (mut rng, is_done) = (
         fastrand::Rng::with_seed(settings.seed),
@@ -101,7 +100,7 @@ pub async fn run(settings: &Settings, folder: &Path) -> Result<Shown, BoxError> 
                 .kill(rng.usize(..2), Duration::from_millis(rng.u64(..300)))
                 .await?;
             kills += 1;
-            let id = format!("task-{}", rng.u64(..settings.tasks));
+            let id = &ids[rng.usize(..ids.len())];
             // A task that has ended takes no command.
             let _ = client.command(id.as_str(), Command::Pause).await;
             let _ = client.command(id.as_str(), Command::Run).await;
@@ -109,16 +108,10 @@ pub async fn run(settings: &Settings, folder: &Path) -> Result<Shown, BoxError> 
         Ok::<_, BoxError>(kills)
     };
     let work = async {
-        let all = async {
-            for n in 0..settings.tasks {
-                client.wait(format!("task-{n}").as_str()).await?;
-            }
-            Ok::<_, BoxError>(())
-        };
-        let ended = timeout(BOUND, all).await;
+        let ended = unended::all(&client, &ids, BOUND).await;
         is_done.store(true, Ordering::SeqCst);
         line.calm();
-        ended.map_err(|_| format!("the tasks have not ended within {BOUND:?}"))?
+        ended
     };
     let (kills, ()) = tokio::try_join!(disturb, work)?;
     for worker in workers {
@@ -133,12 +126,12 @@ pub async fn run(settings: &Settings, folder: &Path) -> Result<Shown, BoxError> 
                 .map(|why| format!("a worker has ended: {why}")),
         );
     }
-    for n in 0..settings.tasks {
-        let done = client.wait(format!("task-{n}").as_str()).await?;
+    for id in &ids {
+        let done = client.wait(id.as_str()).await?;
         let (steps, attempts) = (done.result::<u64>().ok(), done.state.attempts);
         if steps != Some(STEPS) || attempts != 0 {
             wrong.push(format!(
-                "task-{n} has done {steps:?} steps, with {attempts} failed attempts"
+                "{id} has done {steps:?} steps, with {attempts} failed attempts"
             ));
         }
     }
