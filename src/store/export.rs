@@ -151,6 +151,7 @@ impl Exported {
             since,
             data,
             data_version,
+            earlier_data,
             errors,
             attempts,
             attempts_left,
@@ -189,7 +190,7 @@ impl Exported {
         let settled = |settled: &[SettledSignal]| -> Vec<_> {
             settled.iter().map(|one| one.outcome.clone()).collect()
         };
-        let checks: [(&'static str, bool); 20] = [
+        let checks: [(&'static str, bool); 21] = [
             (
                 "submitted_at",
                 micros(self.submitted_at) == micros(other.submitted_at),
@@ -198,6 +199,7 @@ impl Exported {
             ("since", *since == t.since),
             ("data", *data == t.data),
             ("data_version", *data_version == t.data_version),
+            ("earlier data", *earlier_data == t.earlier_data),
             ("errors", *errors == t.errors),
             (
                 "attempts",

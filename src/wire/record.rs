@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use windlass_statemachine::{
     AwaitedSignal, ErrorEntry, Fence, Json, Kind, Limit, Meta, NodeName, Progress, Retry, TaskId,
-    TaskState, TaskStatus, Unique, Waits, state::LastCommand, task::Labels,
+    TaskState, TaskStatus, Unique, Waits,
+    state::{EarlierData, LastCommand},
+    task::Labels,
 };
 
 use crate::store::{LimitedBy, TaskRecord};
@@ -90,6 +92,8 @@ pub struct RecordForm<'a> {
     pub data: Option<&'a Json>,
     /// The version of the data.
     pub data_version: Option<u32>,
+    /// What the data was before its last replacements, oldest first: up to 8.
+    pub earlier_data: Vec<EarlierDataForm<'a>>,
     /// The result of a completed task: any JSON.
     pub result: Option<&'a Json>,
     /// The last errors, oldest first.
@@ -111,6 +115,30 @@ pub struct RecordForm<'a> {
     pub order: u64,
     /// When the task was submitted.
     pub submitted_at: Timestamp,
+}
+
+/// What the data of a task was until it was replaced.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "EarlierData"))]
+#[non_exhaustive]
+pub struct EarlierDataForm<'a> {
+    /// When it was replaced.
+    pub until: Timestamp,
+    /// How many bytes it had; 0 for a task without data.
+    pub bytes: u64,
+    /// The data: any JSON. `null` also for a task without data, and for data of more than 128 bytes.
+    pub data: Option<&'a Json>,
+}
+
+impl<'a> From<&'a EarlierData> for EarlierDataForm<'a> {
+    fn from(earlier: &'a EarlierData) -> Self {
+        Self {
+            until: earlier.until,
+            bytes: earlier.bytes,
+            data: earlier.data.as_ref(),
+        }
+    }
 }
 
 /// Returns whether a task wakes at this time. The wake-up of a task that waits for others without a deadline is the
@@ -155,6 +183,9 @@ impl<'a> From<&'a TaskRecord> for RecordForm<'a> {
             props: &task.props,
             data: state.and_then(|s| s.data.as_ref()),
             data_version: state.and_then(|s| s.data.as_ref().map(|_| s.data_version)),
+            earlier_data: state.map_or_else(Vec::new, |s| {
+                s.earlier_data.iter().map(EarlierDataForm::from).collect()
+            }),
             result: state.and_then(|s| match &s.status {
                 TaskStatus::Completed { result } => result.as_ref(),
                 _ => None,

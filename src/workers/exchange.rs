@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep_until};
-use windlass_statemachine::{Invalid, Message, NodeName, TaskId, machine::Input};
+use windlass_statemachine::{Invalid, Message, NodeName, StopReason, TaskId, machine::Input};
 
 use super::{
     claims::{Entry, Turn},
@@ -209,9 +209,13 @@ impl Turn {
             let took = Input::Took(held.took);
             self.feed(desk, id, took);
         }
-        if verdict == Verdict::Dropped {
-            let text = "the worker no longer holds the run, and has not reported its end";
-            self.feed(desk, id, Input::Returned(Message::error(text)));
+        match verdict {
+            Verdict::Fine => {}
+            Verdict::Dropped => {
+                let text = "the worker no longer holds the run, and has not reported its end";
+                self.feed(desk, id, Input::Returned(Message::error(text)));
+            }
+            Verdict::NotTaken => self.feed(desk, id, Input::Stop(StopReason::Balance)),
         }
     }
 

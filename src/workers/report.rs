@@ -366,6 +366,10 @@ impl Turn {
 /// Returns the result of an item whose claim has ended: what the state of the task has recorded.
 async fn past(desk: &Arc<Desk>, item: &Item) -> ItemResult {
     let state = match desk.registry.get(&item.id).await {
+        // The claim goes on: this process has given up what it knew of it, and reads it with the next request.
+        Ok(record) if record.node.is_some() && record.fence == item.fence => {
+            return result(item, ResultCode::Retry);
+        }
         Ok(record) => record.state,
         Err(error) if error.is_retryable() => return result(item, ResultCode::Retry),
         Err(_) => return result(item, ResultCode::Lost),

@@ -20,6 +20,10 @@ use crate::{
 /// How much longer than the worker's grace a server waits before it writes the outcome of a stop.
 const BEYOND_GRACE: Duration = Duration::from_secs(5);
 
+/// How often a run is sent in vain before its claim ends. A worker does not start a run twice, so it never takes one that it
+/// has started and forgotten.
+const IN_VAIN: u32 = 3;
+
 /// How often the progress of a run is stored by itself.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
@@ -57,6 +61,8 @@ struct Starting {
     attempt: u32,
     /// The last request whose answer has carried it.
     sent: Option<u64>,
+    /// How many answers have carried it that the worker has got or given up, without holding the run after them.
+    in_vain: u32,
 }
 
 /// What the effects of an input ask for beyond the task itself.
@@ -74,6 +80,8 @@ pub(super) enum Verdict {
     Fine,
     /// The worker had the run, holds it no longer, and has not reported its end.
     Dropped,
+    /// The worker was sent the run again and again, and does not hold it: another claim gets a run of its own.
+    NotTaken,
 }
 
 fn config(task: &Task, offer: &Offer, limits: Limits) -> Config {
@@ -171,6 +179,7 @@ impl RemoteTask {
                         run,
                         attempt,
                         sent: None,
+                        in_vain: 0,
                     });
                 }
                 Effect::Signal(Signal::Command { order, command }) => {
@@ -280,7 +289,11 @@ impl RemoteTask {
             return match &mut self.start {
                 Some(start) if start.sent.is_some_and(|sent| sent <= settled) => {
                     start.sent = None;
-                    Verdict::Fine
+                    start.in_vain += 1;
+                    match start.in_vain >= IN_VAIN {
+                        true => Verdict::NotTaken,
+                        false => Verdict::Fine,
+                    }
                 }
                 None if self.machine.run().is_some() => Verdict::Dropped,
                 _ => Verdict::Fine,

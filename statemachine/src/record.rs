@@ -2,13 +2,15 @@
 
 mod command;
 
+use std::collections::VecDeque;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
     AwaitedSignal, CommitId, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, StateKind,
     TaskState, TaskStatus,
-    state::{Deadlines, FIRST_DATA_VERSION, LastCommand, Report, SettledSignal},
+    state::{Deadlines, EarlierData, FIRST_DATA_VERSION, LastCommand, Report, SettledSignal},
     waits::Waits,
 };
 
@@ -59,6 +61,14 @@ pub(crate) struct StateRecord {
     /// The version of the data; 1 by default.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     data_version: u32,
+    /// What the data was before its last replacements, oldest first: up to 8. Each is an array of the time in microseconds
+    /// since 1970, the bytes, and the data if it had up to 128 bytes.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Vec<crate::state::StoredEarlierData>")
+    )]
+    earlier_data: VecDeque<EarlierData>,
     /// The last errors, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     errors: Vec<ErrorEntry>,
@@ -147,6 +157,7 @@ impl From<TaskState> for StateRecord {
             result,
             data: state.data,
             data_version: state.data_version,
+            earlier_data: state.earlier_data,
             errors: state.errors.entries().to_vec(),
             errors_total,
             attempts: state.attempts,
@@ -200,6 +211,7 @@ impl TryFrom<StateRecord> for TaskState {
             since,
             data: record.data,
             data_version: record.data_version,
+            earlier_data: record.earlier_data,
             errors: ErrorLog::from_parts(record.errors, record.errors_total),
             attempts: record.attempts,
             attempts_left: record.attempts_left,

@@ -1,17 +1,29 @@
 //! [`TaskState`]: the state of a task.
 
+mod commands;
 mod deadlines;
+mod earlier;
 mod kind;
 mod report;
 mod waits;
 
-pub use self::{deadlines::Deadlines, kind::StateKind, report::Report};
+#[cfg(feature = "schema")]
+pub(crate) use self::earlier::Stored as StoredEarlierData;
+pub use self::{
+    commands::{LastCommand, SettledSignal},
+    deadlines::Deadlines,
+    earlier::{EarlierData, KEPT, KEPT_BYTES},
+    kind::StateKind,
+    report::Report,
+};
 pub use crate::job::FIRST_DATA_VERSION;
+use std::collections::VecDeque;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AwaitedSignal, CommitId, ErrorEntry, ErrorLog, Fence, Json, Outcome,
+    AwaitedSignal, CommitId, ErrorEntry, ErrorLog, Fence, Json,
     errors::MAX_KEPT,
     waits::{WaitStage, Waits},
 };
@@ -84,37 +96,6 @@ fn is_unknown(fraction: &Option<f64>) -> bool {
     !fraction.is_some_and(f64::is_finite)
 }
 
-/// The last command that was applied to a task; signals are not counted. It shows whether a command has taken effect
-/// to a reader that has only a state store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[non_exhaustive]
-pub struct LastCommand {
-    /// The place of the command in the queue.
-    pub order: u64,
-    /// The outcome of the command.
-    #[serde(flatten)]
-    pub outcome: Outcome,
-}
-
-impl LastCommand {
-    /// Returns a command by its place in the queue, with its outcome.
-    pub fn new(order: u64, outcome: Outcome) -> Self {
-        Self { order, outcome }
-    }
-}
-
-/// A signal that got its outcome in the same write as the state, when the state is stored apart from
-/// the queue. After a crash between the two writes the queue gets the outcome from here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SettledSignal {
-    /// The place of the signal in the queue.
-    pub order: u64,
-    /// The outcome of the signal.
-    pub outcome: Outcome,
-}
-
 /// The state of a task: its status, its data, and its counters.
 ///
 /// Stores keep the JSON form of the state (`docs/storage.md`). Reading other bytes returns a typed
@@ -143,6 +124,8 @@ pub struct TaskState {
     /// The version of the data, as counted by the kind that wrote it: 1 for a kind that declares none,
     /// and for a task without data. It changes only with the data.
     pub data_version: u32,
+    /// What the data was before its last replacements, oldest first.
+    pub earlier_data: VecDeque<EarlierData>,
     /// The last errors.
     pub errors: ErrorLog,
     /// How many attempts in a row have failed or been abandoned; 0 for the first attempt.
@@ -198,6 +181,7 @@ impl TaskState {
             since: now,
             data: None,
             data_version: FIRST_DATA_VERSION,
+            earlier_data: VecDeque::new(),
             errors: ErrorLog::default(),
             attempts: 0,
             attempts_left: None,
@@ -373,12 +357,6 @@ impl TaskState {
         };
         self.set(status, now);
         Some(self)
-    }
-
-    /// Replaces the data by this data of this version.
-    pub(crate) fn set_data(&mut self, data: Json, version: u32) {
-        self.data = Some(data);
-        self.data_version = version;
     }
 
     pub(crate) fn set(&mut self, status: TaskStatus, now: Timestamp) {

@@ -167,7 +167,7 @@ pub fn transition(
         _ => {}
     }
     if let Some(data) = &message.body.data {
-        next.set_data(data.clone(), message.body.data_version);
+        next.set_data(data.clone(), message.body.data_version, now);
     }
     Ok(next)
 }

@@ -38,6 +38,31 @@ async fn a_claim_whose_answer_is_lost_comes_again() {
     assert_eq!((again[0].fence, again[0].run), (lost.fence, lost.run));
 }
 
+/// A worker that has started a run and lost it does not start it again. Its claim ends, and the next one has another run.
+#[tokio::test]
+async fn a_run_that_a_worker_does_not_take_is_released() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    submit(&client, "a").await;
+    let (mut fences, mut sent) = (Vec::new(), 0);
+    within("another claim", async {
+        while fences.len() < 2 {
+            let answer = worker.send_exchange(&server, 1000).await.unwrap();
+            worker.settled = worker.seq;
+            for start in answer.claims {
+                sent += 1;
+                fences.push(start.fence);
+                fences.dedup();
+            }
+        }
+    })
+    .await;
+    assert_eq!(sent, 4, "three times the first run, and the next one");
+    let state = client.get("a").await.unwrap().state.unwrap();
+    assert_eq!((state.claims, state.attempts), (2, 0));
+}
+
 /// Another server takes the place of the first while a handler runs: no fence changes, no attempt counts, and nothing
 /// starts twice.
 #[tokio::test]

@@ -65,6 +65,34 @@ async fn a_run_of_another_server_is_not_lost() {
     );
 }
 
+/// The first server knows an earlier claim of the task, of which it has applied a report with the same number: the report of
+/// the present claim, which the other server has made, is not taken for that one.
+#[tokio::test]
+async fn a_number_of_an_earlier_claim_says_nothing_about_the_present_one() {
+    let (store, client) = memory().await;
+    let (one, other, mut worker) = (server(&store), server(&store), Worker::new("w"));
+    worker.register(&one, 1).await;
+    submit(&client, "a").await;
+    worker.exchange(&one, 3000).await;
+    let checkpoint = || json!({"checkpoint": 1});
+    let first = worker.report(&one, "a", checkpoint()).await;
+    assert_eq!((first.n, first.result), (1, ResultCode::Applied));
+    worker.exchange(&other, 0).await;
+    let sleep = json!({"return": {"message": "sleep", "until": "in 1ms"}});
+    let slept = worker.report(&other, "a", sleep).await;
+    assert_eq!(slept.result, ResultCode::Applied);
+    within("the second claim", async {
+        while worker.runs.is_empty() {
+            worker.exchange(&other, 1000).await;
+        }
+    })
+    .await;
+    let second = worker.report(&one, "a", checkpoint()).await;
+    assert_eq!((second.n, second.result), (1, ResultCode::Applied));
+    let done = worker.report(&one, "a", complete()).await;
+    assert_eq!(done.result, ResultCode::Applied);
+}
+
 /// A server that another one replaces has seen the commands of operators which that one has answered: it carries none of
 /// them out again.
 #[tokio::test]

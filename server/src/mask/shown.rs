@@ -5,7 +5,7 @@ use windlass::{
     AwaitedSignal, Bound, Command, ErrorEntry, Invalid, Json, Kind, Limit, Outcome, Progress,
     Signal, TaskStatus,
     client::{Stats, WaitReason},
-    statemachine::state::LastCommand,
+    statemachine::state::{EarlierData, LastCommand},
     store::{Change, ChangeKind, CommandRecord, LimitUse, LimitedBy, NodeRecord, TaskRecord},
     wire::RecordForm,
 };
@@ -28,6 +28,7 @@ pub(crate) struct Shown<'a> {
 struct Instead {
     props: Json,
     data: Option<Json>,
+    earlier_data: Vec<EarlierData>,
     result: Option<Json>,
     limits: Vec<Limit>,
     limited_by: Option<LimitedBy>,
@@ -43,6 +44,7 @@ impl Serialize for Shown<'_> {
         if let Some(instead) = &self.instead {
             form.props = &instead.props;
             form.data = instead.data.as_ref();
+            form.earlier_data = instead.earlier_data.iter().map(Into::into).collect();
             form.result = instead.result.as_ref();
             form.limits = &instead.limits;
             form.limited_by = instead.limited_by.as_ref();
@@ -92,6 +94,14 @@ impl Hiding {
         Instead {
             props: self.document(kind, Document::Props, &task.props),
             data: of(Document::Data, state.and_then(|state| state.data.as_ref())),
+            earlier_data: state.map_or_else(Vec::new, |state| {
+                let earlier = state.earlier_data.iter().cloned();
+                let shown = |mut earlier: EarlierData| {
+                    earlier.data = of(Document::Data, earlier.data.as_ref());
+                    earlier
+                };
+                earlier.map(shown).collect()
+            }),
             result: of(Document::Result, result),
             limits: task.limits.iter().filter_map(limit).collect(),
             limited_by: record.limited_by.clone().and_then(|mut by| {

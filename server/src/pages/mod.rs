@@ -8,6 +8,7 @@ mod api;
 mod assets;
 mod bulk;
 mod cli;
+mod difference;
 mod doctor;
 mod failures;
 mod form;

@@ -19,6 +19,7 @@ pub(super) struct Record {
     pub(super) commands_waiting: u64,
     pub(super) data: Option<Box<RawValue>>,
     pub(super) data_version: Option<u32>,
+    pub(super) earlier_data: Vec<Earlier>,
     pub(super) due: Option<Timestamp>,
     pub(super) start_by: Option<Timestamp>,
     pub(super) end_by: Option<Timestamp>,
@@ -40,6 +41,14 @@ pub(super) struct Record {
     pub(super) version: Option<u64>,
     pub(super) waits_for: Option<Waits>,
     pub(super) awaits_signal: Option<Awaited>,
+}
+
+/// What the data was until it was replaced.
+#[derive(Deserialize)]
+pub(super) struct Earlier {
+    pub(super) until: Timestamp,
+    pub(super) bytes: u64,
+    pub(super) data: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@ use axum::extract::Path;
 use maud::{Markup, html};
 
 use super::{
-    Answer, actions, cli,
+    Answer, actions, cli, difference,
     form::encoded,
     frame::{Page, Place},
     people,
@@ -263,6 +263,7 @@ fn values(page: &Page, task: &Record) -> Markup {
         @for (name, json) in all {
             @if let Some(json) = json { h3 { (name) } (value::show(json, &whole)) }
         }
+        @if !task.earlier_data.is_empty() { (difference::show(page, task)) }
         p { a href=(whole) { "The task as JSON" } }
     }
 }

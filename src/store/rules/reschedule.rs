@@ -122,9 +122,9 @@ pub(crate) fn terms(limits: &[Limit], terms: Option<Terms>) -> Option<Terms> {
 }
 
 /// Gives a state new data; null removes the data.
-pub(super) fn put_data(state: &mut TaskState, data: Option<&Json>) {
+pub(super) fn put_data(state: &mut TaskState, data: Option<&Json>, now: Timestamp) {
     if let Some(data) = data {
-        state.data = Some(data.clone()).filter(|data| !data.is_null());
+        state.replace_data(Some(data.clone()).filter(|data| !data.is_null()), now);
     }
 }
 
@@ -154,7 +154,7 @@ fn check_deadline(change: &Reschedule, state: &TaskState) -> Result<(), Reason> 
 ///
 /// [`Reason::State`] for a new due time of a task that waits for no time.
 fn state(change: &Reschedule, mut state: TaskState, now: Timestamp) -> Result<TaskState, Reason> {
-    put_data(&mut state, change.data.as_ref());
+    put_data(&mut state, change.data.as_ref(), now);
     let is = state.code();
     check_deadline(change, &state)?;
     state

@@ -210,7 +210,7 @@ fn retried<'a>(
     };
     let mut state = retry::state(record, bounds.now)?;
     reschedule::check_depths(&retry.data, &retry.props)?;
-    reschedule::put_data(&mut state, retry.data.as_ref());
+    reschedule::put_data(&mut state, retry.data.as_ref(), bounds.now);
     check_edited((&retry.data, &retry.props), &state, present, bounds)?;
     let task = present.task.as_ref().ok();
     let limits = task.map_or(Ok(None), |task| {

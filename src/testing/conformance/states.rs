@@ -61,6 +61,10 @@ pub async fn a_state_comes_back(harness: &dyn StateHarness) {
         ),
     };
     full.data = Some(Json::parse("data", r#"{"u":18446744073709551615,"t":"é\u0000木"}"#).unwrap());
+    for data in [format!("\"{}\"", "x".repeat(200)), "[1.10]".to_owned()] {
+        full.replace_data(Some(Json::parse("data", &data).unwrap()), full.since);
+    }
+    assert_eq!(full.earlier_data.len(), 2);
     full.errors.push(full.since, "disk full: é\n", 8);
     (full.attempts, full.claims, full.incarnation) = (3, 7, 2);
     full.last_command = Some(LastCommand::new(

@@ -27,7 +27,9 @@ impl Machine {
             // A kill always ends in killed. The data is kept for operators; the effects are not
             // carried out.
             if let Some(data) = message.body.data {
-                draft.state.set_data(data, self.config.data_version);
+                draft
+                    .state
+                    .set_data(data, self.config.data_version, env.now);
             }
             return;
         }
@@ -35,7 +37,9 @@ impl Machine {
             // The handler stopped as asked. The command takes effect, and the handler's data and
             // effects are kept.
             if let Some(data) = message.body.data {
-                draft.state.set_data(data, self.config.data_version);
+                draft
+                    .state
+                    .set_data(data, self.config.data_version, env.now);
             }
             draft.effects = *message.body.effects;
             return;

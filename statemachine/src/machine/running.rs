@@ -2,6 +2,8 @@
 
 use std::{mem, time::Duration};
 
+use jiff::Timestamp;
+
 use super::{
     Effect, Env, Machine, Signal, StopReason, Timer,
     draft::Draft,
@@ -114,7 +116,7 @@ impl Machine {
                 Ask::Checkpoint(_) => true,
                 Ask::Answer(answer) => answer.data.is_some(),
             };
-            if let Err(why) = self.add_asked(what, &mut draft) {
+            if let Err(why) = self.add_asked(what, &mut draft, env.now) {
                 out.push(refused(of, why));
                 return self.go_on_beside(env, out);
             }
@@ -148,7 +150,7 @@ impl Machine {
     /// # Errors
     ///
     /// The reason why it cannot be written: the signal already has an outcome.
-    fn add_asked(&mut self, what: Ask, draft: &mut Draft) -> Result<(), String> {
+    fn add_asked(&mut self, what: Ask, draft: &mut Draft, now: Timestamp) -> Result<(), String> {
         let data = match what {
             Ask::Checkpoint(data) => Some(data),
             Ask::Answer(answer) => {
@@ -168,7 +170,7 @@ impl Machine {
             if draft.state.data.as_ref() != Some(&data) {
                 self.pace.changes();
             }
-            draft.state.set_data(data, self.config.data_version);
+            draft.state.set_data(data, self.config.data_version, now);
         }
         Ok(())
     }

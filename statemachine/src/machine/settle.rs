@@ -29,7 +29,9 @@ impl Machine {
                 let message = limits::checked(message, &self.state, &self.config, env);
                 self.settle_signals(&message, &mut draft);
                 if let Some(data) = message.body.data {
-                    draft.state.set_data(data, self.config.data_version);
+                    draft
+                        .state
+                        .set_data(data, self.config.data_version, env.now);
                 }
             }
             Cause::Returned(message) => {

@@ -2,7 +2,9 @@
 
 use jiff::SignedDuration;
 use windlass_statemachine::{
-    ActionKind, Command, Outcome, StateKind, TaskState, TaskStatus, machine::Write,
+    ActionKind, Command, Outcome, StateKind, TaskState, TaskStatus,
+    machine::Write,
+    state::{EarlierData, KEPT},
     transition::TABLE,
 };
 
@@ -59,6 +61,17 @@ impl World {
             );
             assert_eq!(state.data, self.durable.data, "{log}");
         }
+
+        let mut earlier = self.durable.earlier_data.clone();
+        if state.data != self.durable.data {
+            let until = state
+                .earlier_data
+                .back()
+                .map_or(state.since, |last| last.until);
+            earlier.push_back(EarlierData::of(self.durable.data.as_ref(), until));
+            earlier.drain(..earlier.len().saturating_sub(KEPT));
+        }
+        assert_eq!(state.earlier_data, earlier, "{log}");
 
         // The steps are a path in the table, from what is durable to what is written.
         let mut code = self.durable.code();

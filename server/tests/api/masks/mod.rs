@@ -43,6 +43,7 @@ async fn safe(task: TaskContext) -> Message {
         }
         _ => {
             task.log(format!("password is {SECRET}"));
+            task.checkpoint(&SECRET).await.unwrap();
             task.checkpoint(&secret()).await.unwrap();
             Message::complete_with(secret())
         }
@@ -315,6 +316,7 @@ async fn what_is_not_masked_is_shown_as_it_is() {
         json!({"password": hidden, "list": [hidden, hidden], "user": "ann", "n": 1.50})
     );
     assert_eq!(done["data"], hidden);
+    assert_eq!(done["earlier_data"][1]["data"], hidden);
     assert_eq!(done["result"], json!({"key": hidden, "ok": 1}));
     let failed = kit.get("/v1/tasks/failed").await.json();
     assert_eq!(

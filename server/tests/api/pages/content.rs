@@ -11,6 +11,52 @@ const SCRIPT: &str = "<script>alert(1)</script>";
 const BIDI: &str = "\u{202e}gpj.exe";
 
 #[tokio::test]
+async fn the_page_of_a_task_shows_how_its_data_has_changed() {
+    let kit = Kit::new().await;
+    kit.client
+        .submit(NewTask::new("sync").id("a"))
+        .await
+        .unwrap();
+    let runner = Runner::builder(&kit.store)
+        .handler("sync", async |task: TaskContext| {
+            let large = "x".repeat(300);
+            for data in [
+                json!({"cursor": 1, "in": {"seen": SCRIPT}}),
+                json!({"cursor": 2, "in": {"seen": "b"}}),
+                json!({"cursor": 2, "large": large}),
+            ] {
+                task.checkpoint(&data).await.unwrap();
+            }
+            Message::complete()
+        })
+        .start()
+        .await
+        .unwrap();
+    kit.client.wait("a").await.unwrap();
+    runner.shutdown().await;
+    let page = kit.page("/tasks/a").await;
+    let section = page.split("How it has changed").nth(1).unwrap();
+    let section = section.split("</table>").next().unwrap();
+    let rows: Vec<&str> = section.split("<tr data-key").skip(1).collect();
+    assert_eq!(rows.len(), 3, "{section}");
+    // The newest first: `large` is new, and `in` is gone.
+    assert!(
+        rows[0].contains("<b>in</b>") && rows[0].contains("none"),
+        "{}",
+        rows[0]
+    );
+    assert!(!rows[0].contains("cursor"), "{}", rows[0]);
+    let cursor = "<b>cursor</b></bdi> <code><bdi>1</bdi></code> → <code><bdi>2</bdi></code>";
+    assert!(rows[1].contains(cursor), "{}", rows[1]);
+    assert!(
+        rows[1].contains("<b>in.seen</b>") && rows[1].contains("&lt;script&gt;"),
+        "{}",
+        rows[1]
+    );
+    assert!(rows[2].contains("none"), "{}", rows[2]);
+}
+
+#[tokio::test]
 async fn hostile_texts_stay_texts_and_large_ones_are_cut() {
     let kit = Kit::new().await;
     let large = "x".repeat(100_000);
