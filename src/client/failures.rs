@@ -7,12 +7,10 @@ use jiff::Timestamp;
 use windlass_statemachine::{Kind, NodeName, TaskId};
 
 use super::Client;
-use crate::store::{ChangeKind, Error, FailedGroup, FailedTasks};
+use crate::store::{Error, FailedGroup, FailedTasks};
 
-/// How many samples are read at the same time.
+/// How many groups are read at the same time.
 const READS: usize = 8;
-/// How many lines of the history of a sample are read for the node that ran it last.
-const LINES: u32 = 16;
 
 /// Failed tasks whose last errors have the same [fingerprint](crate::fingerprint).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,10 +30,13 @@ pub struct Failure {
     pub sample: TaskId,
     /// The last error of the sample.
     pub error: Option<String>,
-    /// The version of the data of the sample.
-    pub data_version: Option<u32>,
-    /// The node that ran the sample last, if its history has that.
-    pub node: Option<NodeName>,
+    /// The nodes on which the last error of the newest tasks was, up to [`FailedGroup::RECENT`] of each kind, with their
+    /// number: the node with the most tasks first.
+    pub nodes: Vec<(NodeName, u64)>,
+    /// The data versions of the handlers of those tasks, with their number: the version with the most tasks first.
+    pub data_versions: Vec<(u32, u64)>,
+    /// The newest tasks of each kind.
+    recent: Vec<TaskId>,
 }
 
 /// Failed tasks in groups.
@@ -50,7 +51,7 @@ pub struct Failures {
 
 impl Client {
     /// Returns the failed tasks in groups by the fingerprint of their last error: at most `limit` groups, those with the
-    /// most tasks first. Reads one task of each group. SQLite, and etcd with `memory-index=true`, keep the numbers; other
+    /// most tasks first. Reads up to eight tasks of each group and kind. SQLite, and etcd with `memory-index=true`, keep the numbers; other
     /// stores read the last 10,000 failed tasks.
     ///
     /// # Errors
@@ -92,6 +93,9 @@ impl Client {
     ) -> Result<Failures, Error> {
         let mut merged = BTreeMap::<(Option<String>, Option<Kind>), Failure>::new();
         for group in all.groups {
+            let Some(newest) = group.recent.first() else {
+                continue;
+            };
             let is_hidden = hides(&group.kind);
             let key = match is_hidden {
                 true => (None, Some(group.kind.clone())),
@@ -104,10 +108,11 @@ impl Client {
                 tasks: 0,
                 first: group.first,
                 last: group.last,
-                sample: group.sample.clone(),
+                sample: newest.clone(),
                 error: None,
-                data_version: None,
-                node: None,
+                nodes: Vec::new(),
+                data_versions: Vec::new(),
+                recent: Vec::new(),
             });
             into.add(group);
         }
@@ -115,7 +120,7 @@ impl Client {
         groups.sort_by_key(|of| (Reverse(of.tasks), Reverse(of.last)));
         let is_complete = all.is_complete && groups.len() <= limit;
         groups.truncate(limit);
-        let read = groups.into_iter().map(|of| self.with_sample(of));
+        let read = groups.into_iter().map(|of| self.with_newest(of));
         let read: Vec<_> = stream::iter(read).buffered(READS).collect().await;
         let groups = read.into_iter().collect::<Result<_, _>>()?;
         Ok(Failures {
@@ -124,37 +129,50 @@ impl Client {
         })
     }
 
-    /// Adds what is known of the sample of a group. A sample that was deleted meanwhile adds nothing.
-    async fn with_sample(&self, mut of: Failure) -> Result<Failure, Error> {
-        let read = match self.get(&of.sample).await {
-            Err(error) if error.is_retryable() => return Err(error),
-            read => read,
-        };
-        if let Ok(Ok(state)) = read.map(|record| record.state) {
-            if of.fingerprint.is_some() {
-                of.error = state.errors.last().map(|last| last.error.clone());
+    /// Adds what is known of the newest tasks of a group. One that was deleted meanwhile adds nothing.
+    async fn with_newest(&self, mut of: Failure) -> Result<Failure, Error> {
+        let (mut nodes, mut versions) = (BTreeMap::new(), BTreeMap::new());
+        for id in std::mem::take(&mut of.recent) {
+            let read = match self.get(&id).await {
+                Err(error) if error.is_retryable() => return Err(error),
+                read => read,
+            };
+            let Ok(Ok(state)) = read.map(|record| record.state) else {
+                continue;
+            };
+            let Some(last) = state.errors.last() else {
+                continue;
+            };
+            if of.fingerprint.is_some() && id == of.sample {
+                of.error = Some(last.error.clone());
             }
-            of.data_version = state.data.as_ref().map(|_| state.data_version);
+            if let Some(node) = &last.node {
+                *nodes.entry(node.clone()).or_default() += 1;
+                *versions.entry(last.data_version.unwrap_or(1)).or_default() += 1;
+            }
         }
-        let history = self.history(&of.sample, LINES).await.unwrap_or_default();
-        of.node = history
-            .into_iter()
-            .rev()
-            .find_map(|change| match change.what {
-                ChangeKind::Claimed { node, .. } => Some(node),
-                _ => None,
-            });
+        (of.nodes, of.data_versions) = (most_first(nodes), most_first(versions));
         Ok(of)
     }
+}
+
+/// Returns the numbers, the greatest first.
+fn most_first<T: Ord>(numbers: BTreeMap<T, u64>) -> Vec<(T, u64)> {
+    let mut all: Vec<_> = numbers.into_iter().collect();
+    all.sort_by_key(|(_, number)| Reverse(*number));
+    all
 }
 
 impl Failure {
     fn add(&mut self, group: FailedGroup) {
         self.tasks += group.tasks;
         self.first = self.first.min(group.first);
-        if group.last >= self.last {
-            (self.last, self.sample) = (group.last, group.sample);
+        if let Some(newest) = group.recent.first()
+            && group.last >= self.last
+        {
+            (self.last, self.sample) = (group.last, newest.clone());
         }
+        self.recent.extend(group.recent);
         match self.kinds.iter_mut().find(|(kind, _)| *kind == group.kind) {
             Some((_, tasks)) => *tasks += group.tasks,
             None => self.kinds.push((group.kind, group.tasks)),
@@ -194,7 +212,8 @@ mod tests {
         assert_eq!(shown, [(3, "3"), (1, "4")]);
         let first = &found.groups[0];
         assert_eq!(first.error.as_deref(), Some("no route to 10.0.0.3"));
-        assert_eq!(first.node.as_ref().map(NodeName::as_str), Some("n1"));
+        assert_eq!(first.nodes, [("n1".parse().unwrap(), 3)]);
+        assert_eq!(first.data_versions, [(1, 3)]);
         let kinds: Vec<_> = first
             .kinds
             .iter()

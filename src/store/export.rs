@@ -145,7 +145,7 @@ impl Exported {
     /// Positions and fences are not compared, because they differ from store to store. Nor is the history,
     /// which a store may keep only in part ([`has_history_of`](Self::has_history_of)).
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
-        // A new field of the state does not compile until it is compared here.
+        // Each field of the state is named here.
         let TaskState {
             status,
             since,
@@ -168,8 +168,9 @@ impl Exported {
             deadlines,
             // Orders are new in each store.
             kept_signals: _,
+            deliveries: _,
             settled_signals,
-            // Fences and versions are new in each store.
+            // So are fences and versions.
             run: _,
             report: _,
         } = &self.state;
@@ -190,7 +191,7 @@ impl Exported {
         let settled = |settled: &[SettledSignal]| -> Vec<_> {
             settled.iter().map(|one| one.outcome.clone()).collect()
         };
-        let checks: [(&'static str, bool); 21] = [
+        let checks: [(&'static str, bool); 22] = [
             (
                 "submitted_at",
                 micros(self.submitted_at) == micros(other.submitted_at),
@@ -201,10 +202,8 @@ impl Exported {
             ("data_version", *data_version == t.data_version),
             ("earlier data", *earlier_data == t.earlier_data),
             ("errors", *errors == t.errors),
-            (
-                "attempts",
-                (attempts, attempts_left) == (&t.attempts, &t.attempts_left),
-            ),
+            ("attempts", *attempts == t.attempts),
+            ("attempts left", *attempts_left == t.attempts_left),
             (
                 "claims",
                 (claims, incarnation, reschedules, version, &self.lost_by)

@@ -50,10 +50,10 @@ pub struct FailureForm<'a> {
     pub sample: &'a TaskId,
     /// The last error of the sample.
     pub error: Option<&'a str>,
-    /// The version of the data of the sample; `null` without data.
-    pub data_version: Option<u32>,
-    /// The node that ran the sample last, if its history has that. `null` for a token with a scope.
-    pub node: Option<&'a NodeName>,
+    /// The nodes on which the newest tasks have failed, the last eight of each kind. Empty for a token with a scope.
+    pub nodes: Vec<FailedNodeForm<'a>>,
+    /// The data versions of the handlers of those tasks.
+    pub data_versions: Vec<FailedVersionForm>,
 }
 
 /// How many tasks of a kind a group has.
@@ -64,6 +64,30 @@ pub struct FailureForm<'a> {
 pub struct FailedKindForm<'a> {
     /// The kind.
     pub kind: &'a Kind,
+    /// The number of tasks.
+    pub tasks: u64,
+}
+
+/// How many of the newest tasks of a group have failed on a node.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "FailedNode"))]
+#[non_exhaustive]
+pub struct FailedNodeForm<'a> {
+    /// The node.
+    pub node: &'a NodeName,
+    /// The number of tasks.
+    pub tasks: u64,
+}
+
+/// How many of the newest tasks of a group have failed in handlers of a data version.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "FailedVersion"))]
+#[non_exhaustive]
+pub struct FailedVersionForm {
+    /// The data version.
+    pub version: u32,
     /// The number of tasks.
     pub tasks: u64,
 }
@@ -79,7 +103,8 @@ impl<'a> From<&'a Failures> for FailuresForm<'a> {
 
 impl<'a> From<&'a Failure> for FailureForm<'a> {
     fn from(of: &'a Failure) -> Self {
-        let kinds = of.kinds.iter();
+        let (kinds, nodes) = (of.kinds.iter(), of.nodes.iter());
+        let versions = of.data_versions.iter().copied();
         Self {
             fingerprint: of.fingerprint.as_deref(),
             tasks: of.tasks,
@@ -93,8 +118,15 @@ impl<'a> From<&'a Failure> for FailureForm<'a> {
             last: of.last,
             sample: &of.sample,
             error: of.error.as_deref(),
-            data_version: of.data_version,
-            node: of.node.as_ref(),
+            nodes: nodes
+                .map(|(node, tasks)| FailedNodeForm {
+                    node,
+                    tasks: *tasks,
+                })
+                .collect(),
+            data_versions: versions
+                .map(|(version, tasks)| FailedVersionForm { version, tasks })
+                .collect(),
         }
     }
 }

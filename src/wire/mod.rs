@@ -11,9 +11,9 @@ mod schedule;
 mod stats;
 mod why;
 
-pub use failures::{FailedKindForm, FailureForm, FailuresForm};
+pub use failures::{FailedKindForm, FailedNodeForm, FailedVersionForm, FailureForm, FailuresForm};
 pub use graph::{EdgeForm, GraphForm, NodeForm};
-pub use record::RecordForm;
+pub use record::{DeliveryForm, EarlierDataForm, RecordForm};
 pub use refusal::{ReasonForm, RefusalForm};
 pub use schedule::{ScheduleActionForm, ScheduleForm, TimeForm};
 pub use stats::{HeldForm, KindForm, StatsForm};

@@ -5,7 +5,7 @@ use serde::Serialize;
 use windlass_statemachine::{
     AwaitedSignal, ErrorEntry, Fence, Json, Kind, Limit, Meta, NodeName, Progress, Retry, TaskId,
     TaskState, TaskStatus, Unique, Waits,
-    state::{EarlierData, LastCommand},
+    state::{Delivery, EarlierData, LastCommand},
     task::Labels,
 };
 
@@ -105,6 +105,8 @@ pub struct RecordForm<'a> {
     pub fingerprint: Option<String>,
     /// The last command that was applied to the task; signals are not counted.
     pub last_command: Option<&'a LastCommand>,
+    /// When the last commands that have their outcome reached the owner of the task, oldest first: up to 8.
+    pub deliveries: Vec<DeliveryForm>,
     /// The tasks that the task waits for, or has waited for.
     pub waits_for: Option<&'a Waits>,
     /// The signal that the task waits for, as its handler has declared it.
@@ -137,6 +139,27 @@ impl<'a> From<&'a EarlierData> for EarlierDataForm<'a> {
             until: earlier.until,
             bytes: earlier.bytes,
             data: earlier.data.as_ref(),
+        }
+    }
+}
+
+/// When a command reached the owner of its task.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Delivery"))]
+#[non_exhaustive]
+pub struct DeliveryForm {
+    /// The place of the command in the queue of the task.
+    pub order: u64,
+    /// When the owner received it: a node, or the server that speaks for a remote worker.
+    pub at: Timestamp,
+}
+
+impl From<&Delivery> for DeliveryForm {
+    fn from(delivery: &Delivery) -> Self {
+        Self {
+            order: delivery.order,
+            at: delivery.at,
         }
     }
 }
@@ -194,6 +217,9 @@ impl<'a> From<&'a TaskRecord> for RecordForm<'a> {
             errors_total: state.map_or(0, |s| s.errors.total()),
             fingerprint: record.fingerprint(),
             last_command: state.and_then(|s| s.last_command.as_ref()),
+            deliveries: state.map_or_else(Vec::new, |s| {
+                s.deliveries.iter().map(DeliveryForm::from).collect()
+            }),
             waits_for: state.and_then(|s| s.waits.as_deref()),
             awaits_signal: state.and_then(TaskState::awaits_signal),
             quarantined: record.state.as_ref().err().map(ToString::to_string),

@@ -155,7 +155,8 @@ impl Turn {
         let Some(Entry::Unjudged(claimed)) = self.tasks.remove(id) else {
             return;
         };
-        let (task, inputs) = RemoteTask::new(*claimed, &offer, desk.coordinator.limits(), held);
+        let (mut task, inputs) = RemoteTask::new(*claimed, &offer, desk.coordinator.limits(), held);
+        task.machine = task.machine.on_node(worker.lease.node.clone());
         self.tasks.insert(id.clone(), Entry::Live(Box::new(task)));
         for input in inputs {
             self.feed(desk, id, input);

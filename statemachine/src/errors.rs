@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::{NodeName, state::FIRST_DATA_VERSION};
+
 /// How many of the last errors a task keeps, unless its retry policy needs more.
 pub const DEFAULT_KEPT: usize = 8;
 
@@ -48,6 +50,12 @@ pub struct ErrorEntry {
     /// Whether the error records the loss of a node, and not an error of a handler.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     abandoned: bool,
+    /// The node whose handler failed; for a lost node, and from writers that do not say it, absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeName>,
+    /// The data version of the handler that failed; absent for version 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_version: Option<u32>,
 }
 
 impl ErrorEntry {
@@ -57,6 +65,8 @@ impl ErrorEntry {
             timestamp,
             error: error.into(),
             abandoned: false,
+            node: None,
+            data_version: None,
         }
     }
 
@@ -66,6 +76,8 @@ impl ErrorEntry {
             timestamp,
             error: format!("the claim was abandoned: node {node} was lost while it had the task"),
             abandoned: true,
+            node: None,
+            data_version: None,
         }
     }
 
@@ -115,6 +127,22 @@ impl ErrorLog {
         self.entries.push(entry);
         self.total = self.total.saturating_add(1);
         self.trim(keep);
+    }
+
+    /// Notes the node and the data version of the handler on the errors of this attempt: those after the first `known` ones.
+    pub(crate) fn name(&mut self, known: u64, node: Option<&NodeName>, data_version: u32) {
+        let new = usize::try_from(self.total.saturating_sub(known)).unwrap_or(usize::MAX);
+        for entry in self
+            .entries
+            .iter_mut()
+            .rev()
+            .take(new)
+            .filter(|entry| !entry.abandoned)
+        {
+            entry.node = node.cloned();
+            entry.data_version =
+                Some(data_version).filter(|version| *version != FIRST_DATA_VERSION);
+        }
     }
 
     /// Drops the oldest errors beyond `keep` (at least one is kept, at most [`MAX_KEPT`]).

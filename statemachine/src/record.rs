@@ -10,7 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::{
     AwaitedSignal, CommitId, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, StateKind,
     TaskState, TaskStatus,
-    state::{Deadlines, EarlierData, FIRST_DATA_VERSION, LastCommand, Report, SettledSignal},
+    state::{
+        Deadlines, Delivery, EarlierData, FIRST_DATA_VERSION, LastCommand, Report, SettledSignal,
+    },
     waits::Waits,
 };
 
@@ -102,6 +104,10 @@ pub(crate) struct StateRecord {
     /// The last command that changed the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_command: Option<LastCommand>,
+    /// When the last commands with an outcome reached the owner: each an array of the order, and microseconds since 1970.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<(u64, i64)>"))]
+    deliveries: VecDeque<Delivery>,
     /// The progress that its handler has reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,
@@ -169,6 +175,7 @@ impl From<TaskState> for StateRecord {
             fence: state.fence,
             commit: state.commit,
             last_command: state.last_command,
+            deliveries: state.deliveries,
             progress: state.progress,
             waits: state.waits,
             awaited_signal: state.awaited_signal,
@@ -222,6 +229,7 @@ impl TryFrom<StateRecord> for TaskState {
             fence: record.fence,
             commit: record.commit,
             last_command: record.last_command,
+            deliveries: record.deliveries,
             progress: record.progress,
             waits: record.waits,
             awaited_signal: record.awaited_signal,

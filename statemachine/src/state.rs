@@ -10,7 +10,7 @@ mod waits;
 #[cfg(feature = "schema")]
 pub(crate) use self::earlier::Stored as StoredEarlierData;
 pub use self::{
-    commands::{LastCommand, SettledSignal},
+    commands::{Delivery, KEPT_DELIVERIES, LastCommand, SettledSignal},
     deadlines::Deadlines,
     earlier::{EarlierData, KEPT, KEPT_BYTES},
     kind::StateKind,
@@ -149,6 +149,8 @@ pub struct TaskState {
     pub commit: Option<CommitId>,
     /// The last command that changed the state.
     pub last_command: Option<LastCommand>,
+    /// When the last commands that have their outcome reached the owner of the task, oldest first.
+    pub deliveries: VecDeque<Delivery>,
     /// The progress at the last write.
     pub progress: Option<Progress>,
     /// The other tasks that the task waits for, or has waited for before this run. A run that ends without
@@ -192,6 +194,7 @@ impl TaskState {
             fence: Fence::default(),
             commit: None,
             last_command: None,
+            deliveries: VecDeque::new(),
             progress: None,
             waits: None,
             awaited_signal: None,

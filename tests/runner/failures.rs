@@ -257,3 +257,31 @@ async fn a_wait_reports_no_failure_from_before_the_task_made_progress() {
     assert_eq!(done.state.errors.total(), 1);
     assert_eq!(reports, []);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_error_names_its_node_and_its_data_version_if_that_is_not_the_first() {
+    let world = World::new().await;
+    let fails = async |_: TaskContext| Message::error("timed out");
+    let start = async |node: &str, version: u32| {
+        let config = KindConfig::default().data_version(version);
+        let node = world.node(node).handler_with("poll", config, fails);
+        node.start().await.unwrap()
+    };
+    let one = start("one", 1).await;
+    let id = world.client.submit(NewTask::new("poll")).await.unwrap();
+    let id = id.into_id();
+    world.rest(&id, StateKind::Sleeping).await;
+    one.shutdown().await;
+    let _two = start("two", 2).await;
+    world.rest(&id, StateKind::Failed).await;
+    let state = world.client.get(&id).await.unwrap().state.unwrap();
+    let named = state.errors.entries().iter();
+    let named: Vec<_> = named
+        .map(|entry| (entry.node.as_ref().unwrap().as_str(), entry.data_version))
+        .collect();
+    let (first, last) = (named.first(), named.last());
+    assert_eq!(
+        (first, last),
+        (Some(&("one", None)), Some(&("two", Some(2))))
+    );
+}

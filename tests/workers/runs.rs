@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass::{Command, StateKind, workers::protocol::ResultCode};
+use windlass::{Command, NodeName, StateKind, workers::protocol::ResultCode};
 
 use crate::support::{Worker, complete, memory, server, submit};
 
@@ -181,7 +181,9 @@ async fn a_failed_attempt_is_tried_again_by_the_policy_of_the_task() {
     let claims = worker.exchange(&server, 3500).await.claims;
     let again = claims.first().expect("the second attempt");
     assert_eq!(again.attempt, 2);
-    assert_eq!(again.last_error.as_ref().unwrap().error, "no route");
+    let last = again.last_error.as_ref().unwrap();
+    let node = last.node.as_ref().map(NodeName::as_str);
+    assert_eq!((last.error.as_str(), node), ("no route", Some("w")));
     let fails = json!({"return": {"message": "error", "error": "bad input", "retry": false}});
     assert_eq!(
         worker.report(&server, "a", fails).await.state,

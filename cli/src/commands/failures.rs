@@ -1,6 +1,6 @@
 //! `windlass failures`: shows failed tasks in groups by their error.
 
-use windlass::wire::FailuresForm;
+use windlass::{NodeName, wire::FailuresForm};
 
 use crate::{
     exit::{Exit, Failure},
@@ -69,7 +69,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             text(age(group.first, now)),
             text(age(group.last, now)),
             text(&group.sample),
-            text(group.node.as_ref().map_or("-", |node| node.as_str())),
+            text(names(&group.nodes)),
             text(one_line(error.lines().next().unwrap_or_default())),
         ]
     });
@@ -80,12 +80,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         "FIRST",
         "LAST",
         "SAMPLE",
-        "NODE",
+        "NODES",
         "ERROR",
     ];
     out.narrow_table(
         &header,
-        &["NODE", "FIRST", "SAMPLE", "KINDS"],
+        &["NODES", "FIRST", "SAMPLE", "KINDS"],
         rows.collect(),
     )?;
     if let Some(print) = found
@@ -100,4 +100,17 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         out.note("there are more failed tasks; --limit shows more groups");
     }
     Ok(Exit::Ok)
+}
+
+/// Returns the names of nodes, the one with the most tasks first.
+fn names(nodes: &[(NodeName, u64)]) -> String {
+    let mut names: Vec<&str> = nodes.iter().map(|(node, _)| node.as_str()).collect();
+    if names.len() > 3 {
+        names.truncate(3);
+        names.push("…");
+    }
+    match names.is_empty() {
+        true => "-".to_owned(),
+        false => names.join(", "),
+    }
 }

@@ -269,10 +269,11 @@ fn without_texts(json: &Json) -> Json {
 
 /// Returns an error without its text. That a claim was abandoned is no text of a handler.
 fn without_text(entry: &ErrorEntry) -> ErrorEntry {
-    match entry.is_abandonment() {
-        true => entry.clone(),
-        false => ErrorEntry::new(entry.timestamp, HIDDEN),
+    let mut entry = entry.clone();
+    if !entry.is_abandonment() {
+        HIDDEN.clone_into(&mut entry.error);
     }
+    entry
 }
 
 /// Returns a limit with the key as it was given, before values of the props were filled in.

@@ -1,6 +1,7 @@
 //! What an operator can do with a task, and the proof that it was done.
 
 use axum::extract::Path;
+use jiff::Timestamp;
 use maud::{Markup, html};
 use serde_json::{json, value::RawValue};
 
@@ -199,11 +200,21 @@ pub(super) fn outcome(seen: &Seen, sent: &Sent) -> Markup {
         (_, "applied") => "applied",
         (_, other) => other,
     };
+    let received = seen.task.deliveries.iter();
+    let received = received
+        .map(|delivery| (delivery.order, delivery.at))
+        .find(|(order, at)| *order == sent.order && *at >= sent.sent_at);
     html! {
         span class={ "outcome " (outcome.outcome) } { (verb) }
+        @if let Some(change) = effect { " after " (after(sent, change.at)) }
+        @if claim.is_some() || received.is_some() {
+            " ("
+            @if let Some(claim) = claim { "claimed after " (after(sent, claim.at)) }
+            @if claim.is_some() && received.is_some() { ", " }
+            @if let Some((_, at)) = received { "delivered after " (after(sent, at)) }
+            ")"
+        }
         @if let Some(change) = effect {
-            " after " (after(sent, change))
-            @if let Some(claim) = claim { " (claimed after " (after(sent, claim)) ")" }
             @if let Some(fence) = change.fence { ", fence " (fence) }
         }
         @if let (Some(from), Some(to)) = (&outcome.from, &outcome.to) { ", " (from) " → " (to) }
@@ -214,8 +225,8 @@ pub(super) fn outcome(seen: &Seen, sent: &Sent) -> Markup {
 }
 
 /// Returns how long after a command was sent something happened.
-fn after(sent: &Sent, change: &Change) -> String {
-    match change.at.as_millisecond() - sent.sent_at.as_millisecond() {
+fn after(sent: &Sent, at: Timestamp) -> String {
+    match at.as_millisecond() - sent.sent_at.as_millisecond() {
         ms if ms < 10_000 => format!("{} ms", ms.max(0)),
         ms => text::length(ms / 1000),
     }

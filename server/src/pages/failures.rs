@@ -32,8 +32,20 @@ struct Failure {
     last: Timestamp,
     sample: String,
     error: Option<String>,
-    data_version: Option<u32>,
-    node: Option<String>,
+    nodes: Vec<Node>,
+    data_versions: Vec<Version>,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    node: String,
+    tasks: u64,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+    tasks: u64,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +92,24 @@ fn table(page: &Page, groups: &[Failure], kind: Option<&str>) -> Markup {
     }
 }
 
+/// Shows on which nodes, and with which versions, the newest tasks of a group have failed.
+fn places(page: &Page, group: &Failure) -> Markup {
+    html! {
+        @if !group.nodes.is_empty() {
+            ". The newest failed on "
+            @for (at, of) in group.nodes.iter().take(KINDS).enumerate() {
+                @if at > 0 { ", " }
+                a href={ (page.base) "/tasks?node=" (encoded(&of.node)) } { (text::name(&of.node)) } " (" (of.tasks) ")"
+            }
+            @if group.nodes.len() > KINDS { " and " (group.nodes.len() - KINDS) " more" }
+        }
+        @if group.data_versions.iter().any(|of| of.version > 1) {
+            ", data version "
+            @for (at, of) in group.data_versions.iter().enumerate() { @if at > 0 { ", " } (of.version) " (" (of.tasks) ")" }
+        }
+    }
+}
+
 fn row(page: &Page, group: &Failure, kind: Option<&str>) -> Markup {
     let text = match (&group.error, &group.fingerprint) {
         (Some(error), _) => error,
@@ -106,8 +136,7 @@ fn row(page: &Page, group: &Failure, kind: Option<&str>) -> Markup {
                 pre.sample { bdi { (text::cut(text, 300)) } }
                 p.dim {
                     "Last: " (page.task(&group.sample))
-                    @if let Some(node) = &group.node { " on " a href={ (page.base) "/tasks?node=" (encoded(node)) } { (text::name(node)) } }
-                    @if let Some(version) = group.data_version { ", data v" (version) }
+                    (places(page, group))
                     @if page.may_operate() { " · " (super::bulk::retry(page, &owned)) }
                 }
             }

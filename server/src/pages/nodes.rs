@@ -19,6 +19,8 @@ use crate::problem::Problem;
 /// The most nodes, and the most kinds of a node, on the page.
 const MOST: usize = 100;
 const KINDS: usize = 6;
+/// From how many seconds on a clock that is ahead is told.
+const AHEAD: i64 = 2;
 
 #[derive(Deserialize)]
 struct Nodes {
@@ -41,8 +43,17 @@ struct Node {
     slots: u64,
     version: String,
     #[serde(default)]
+    data_versions: Versions,
+    #[serde(default)]
     faults: Vec<Fault>,
     worker: Option<Worker>,
+}
+
+/// The data versions that a node reads, where they are not the first.
+#[derive(Deserialize, Default)]
+struct Versions {
+    #[serde(default)]
+    kinds: BTreeMap<String, u32>,
 }
 
 #[derive(Deserialize)]
@@ -131,6 +142,9 @@ fn row(page: &Page, node: &Node) -> Markup {
                     }
                     @for (name, value) in node.labels.iter().take(4) { " " span.label { bdi { (text::cut(name, 32)) "=" (text::cut(value, 32)) } } }
                 }
+                @if let Some(ahead) = ahead(node.joined_at, page.now) {
+                    p.error { "its clock is " (text::length(ahead)) " ahead of the clock of this server: set it right, then start the node again" }
+                }
                 @for fault in node.faults.iter().take(4) { p.error { "cannot run " (text::name(&fault.kind)) ": " bdi { (text::cut(&fault.reason, 200)) } } }
             }
             td { (state) }
@@ -143,7 +157,11 @@ fn row(page: &Page, node: &Node) -> Markup {
                 },
             } }
             td { (node.lease_left_ms / 1000) " s" }
-            td.w { bdi { (text::cut(&node.version, 40)) } }
+            td.w { bdi { (text::cut(&node.version, 40)) }
+                @for (kind, version) in node.data_versions.kinds.iter().filter(|(_, version)| **version > 1).take(KINDS) {
+                    p.dim { "reads " (text::name(kind)) " up to data version " (version) }
+                }
+            }
             td.w { (page.ago(node.joined_at)) }
             @if page.is_admin() {
                 td { div.buttons {
@@ -161,6 +179,12 @@ fn row(page: &Page, node: &Node) -> Markup {
             }
         }
     }
+}
+
+/// Returns how many seconds the clock of a node is ahead, if it joined in the future of this server: two at least.
+fn ahead(joined_at: Timestamp, now: Timestamp) -> Option<i64> {
+    let ahead = joined_at.as_second() - now.as_second();
+    (ahead >= AHEAD).then_some(ahead)
 }
 
 fn claims(number: u64) -> String {
@@ -194,4 +218,17 @@ pub(super) async fn send(page: Page, Path((node, command)): Path<(String, String
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     Ok(page.to(&format!("/nodes?sent={}&command={command}", sent.order)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_from_the_future_has_a_clock_that_is_ahead() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        assert_eq!(ahead(at(90), at(60)), Some(30));
+        assert_eq!(ahead(at(61), at(60)), None);
+        assert_eq!(ahead(at(10), at(60)), None);
+    }
 }

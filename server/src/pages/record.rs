@@ -20,6 +20,7 @@ pub(super) struct Record {
     pub(super) data: Option<Box<RawValue>>,
     pub(super) data_version: Option<u32>,
     pub(super) earlier_data: Vec<Earlier>,
+    pub(super) deliveries: Vec<Delivery>,
     pub(super) due: Option<Timestamp>,
     pub(super) start_by: Option<Timestamp>,
     pub(super) end_by: Option<Timestamp>,
@@ -43,6 +44,13 @@ pub(super) struct Record {
     pub(super) awaits_signal: Option<Awaited>,
 }
 
+/// When a command reached the owner of the task.
+#[derive(Deserialize)]
+pub(super) struct Delivery {
+    pub(super) order: u64,
+    pub(super) at: Timestamp,
+}
+
 /// What the data was until it was replaced.
 #[derive(Deserialize)]
 pub(super) struct Earlier {
@@ -57,6 +65,8 @@ pub(super) struct ErrorEntry {
     pub(super) error: String,
     #[serde(default)]
     pub(super) abandoned: bool,
+    pub(super) node: Option<String>,
+    pub(super) data_version: Option<u32>,
 }
 
 #[derive(Deserialize)]

@@ -218,7 +218,10 @@ fn errors(page: &Page, task: &Record) -> Markup {
         @if task.errors.is_empty() { p.none { "None." } }
         @for entry in task.errors.iter().rev().take(ERRORS) {
             div.entry {
-                p.dim { (page.moment(entry.timestamp)) " (" (page.ago(entry.timestamp)) ")" @if entry.abandoned { ", the node was lost" } }
+                p.dim { (page.moment(entry.timestamp)) " (" (page.ago(entry.timestamp)) ")" @if entry.abandoned { ", the node was lost" }
+                    @if let Some(node) = entry.node.as_ref().filter(|_| page.sees_everything()) { " on " a href={ (page.base) "/tasks?node=" (encoded(node)) } { (text::name(node)) } }
+                    @if let Some(version) = entry.data_version { ", data version " (version) }
+                }
                 pre { bdi { (text::cut(&entry.error, TEXT)) } }
                 @if entry.error.chars().nth(TEXT).is_some() {
                     p { a href={ (page.base) "/v1/tasks/" (encoded(&task.id)) } { "The whole error, as JSON" } }

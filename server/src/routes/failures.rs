@@ -30,7 +30,10 @@ pub(super) async fn list(by: Reader, mut params: Params) -> Result<Response, Pro
     let hides = |kind: &Kind| hiding.hides_errors_of(kind);
     let mut found: Failures = by.client().failures_of(all, limit, hides).await?;
     if !by.scope.is_everything() {
-        found.groups.iter_mut().for_each(|group| group.node = None);
+        found
+            .groups
+            .iter_mut()
+            .for_each(|group| group.nodes.clear());
     }
     json(&FailuresForm::from(&found))
 }

@@ -298,7 +298,7 @@ impl Engine {
         let id = self.slots.insert(Slot {
             metrics,
             moved: Moved::default(),
-            machine: Machine::new(config, state, abandoned),
+            machine: Machine::new(config, state, abandoned).on_node(self.deps.node.clone()),
             claim,
             task,
             order,

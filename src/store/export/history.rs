@@ -154,6 +154,11 @@ impl Exported {
         }
         let kept = numbers.range(..=state.kept_signals).next_back();
         state.kept_signals = kept.map_or(0, |(_, new)| *new);
+        state.deliveries.retain_mut(|delivery| {
+            let order = new(delivery.order);
+            delivery.order = order.unwrap_or_default();
+            order.is_some()
+        });
         state.settled_signals.retain_mut(|settled| {
             let order = new(settled.order);
             settled.order = order.unwrap_or_default();

@@ -19,8 +19,13 @@ pub struct FailedGroup {
     pub first: Timestamp,
     /// When the last of them failed.
     pub last: Timestamp,
-    /// The task that failed last.
-    pub sample: TaskId,
+    /// The tasks that failed last, the newest first: at least one, and up to [`FailedGroup::RECENT`].
+    pub recent: Vec<TaskId>,
+}
+
+impl FailedGroup {
+    /// How many of the tasks that failed last a group names.
+    pub const RECENT: usize = 8;
 }
 
 /// The failed tasks of a store, in groups.

@@ -1,6 +1,9 @@
 //! Groups failed tasks by the fingerprint of their last error.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use jiff::Timestamp;
 use windlass_statemachine::{Kind, StateKind, TaskId, TaskState, fingerprint};
@@ -18,7 +21,16 @@ pub(crate) fn of(state: &TaskState) -> Option<String> {
 
 /// Failed tasks in groups.
 #[derive(Debug, Default)]
-pub(crate) struct Groups(BTreeMap<(String, Kind), FailedGroup>);
+pub(crate) struct Groups(BTreeMap<(String, Kind), Group>);
+
+/// The failed tasks of one group.
+#[derive(Debug)]
+struct Group {
+    tasks: u64,
+    first: Timestamp,
+    /// The ends of the tasks that failed last, oldest first.
+    recent: BTreeSet<(Timestamp, TaskId)>,
+}
 
 impl Groups {
     /// Adds a task; one that has not failed is left out.
@@ -31,23 +43,31 @@ impl Groups {
 
     fn add(&mut self, fingerprint: String, kind: &Kind, id: &TaskId, at: Timestamp) {
         let key = (fingerprint, kind.clone());
-        let group = self.0.entry(key.clone()).or_insert_with(|| FailedGroup {
-            fingerprint: key.0,
-            kind: key.1,
+        let group = self.0.entry(key).or_insert_with(|| Group {
             tasks: 0,
             first: at,
-            last: at,
-            sample: id.clone(),
+            recent: BTreeSet::new(),
         });
         group.tasks += 1;
         group.first = group.first.min(at);
-        if at >= group.last {
-            (group.last, group.sample) = (at, id.clone());
+        group.recent.insert((at, id.clone()));
+        if group.recent.len() > FailedGroup::RECENT {
+            group.recent.pop_first();
         }
     }
 
     pub(crate) fn into_tasks(self, limit: usize, is_complete: bool) -> FailedTasks {
-        ordered(self.0.into_values().collect(), limit, is_complete)
+        let groups = self.0.into_iter().filter_map(|((fingerprint, kind), of)| {
+            Some(FailedGroup {
+                fingerprint,
+                kind,
+                tasks: of.tasks,
+                first: of.first,
+                last: of.recent.last()?.0,
+                recent: of.recent.into_iter().rev().map(|(_, id)| id).collect(),
+            })
+        });
+        ordered(groups.collect(), limit, is_complete)
     }
 }
 

@@ -228,6 +228,7 @@ impl Split {
 fn add_content(state: &mut TaskState, stored: &TaskState) {
     if state.data.is_none() {
         state.data.clone_from(&stored.data);
+        state.earlier_data.clone_from(&stored.earlier_data);
         state.data_version = stored.data_version;
     }
     if let TaskStatus::Completed { result } = &mut state.status

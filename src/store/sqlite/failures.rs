@@ -2,7 +2,7 @@
 //! ([`counts`](super::counts)).
 
 use rusqlite::Connection;
-use windlass_statemachine::Kind;
+use windlass_statemachine::{Kind, TaskId};
 
 use super::{batch::Sql, codes::time, columns, errors::Stop, texts::Text};
 use crate::store::{FailedGroup, FailedTasks, rules::failures};
@@ -35,16 +35,18 @@ pub(super) fn groups(conn: &Connection, limit: usize) -> Result<FailedTasks, Sto
         "SELECT t.id, s.ended_at, (SELECT f.ended_at FROM windlass_states f INDEXED BY windlass_states_failed
              WHERE f.failure = ?1 AND f.failure >= 0 AND f.kind = ?2 ORDER BY f.ended_at LIMIT 1)
          FROM windlass_states s INDEXED BY windlass_states_failed CROSS JOIN windlass_tasks t ON t.n = s.n
-         WHERE s.failure = ?1 AND s.failure >= 0 AND s.kind = ?2 ORDER BY s.ended_at DESC LIMIT 1",
+         WHERE s.failure = ?1 AND s.failure >= 0 AND s.kind = ?2 ORDER BY s.ended_at DESC LIMIT ?3",
     )?;
+    let newest = i64::try_from(FailedGroup::RECENT).unwrap_or(1);
     let is_complete = largest.len() <= limit;
     let mut groups = Vec::new();
     for (failure, number, tasks, kind) in largest {
-        let found = of.query_row((failure, number), |row| {
+        let found = of.query_map((failure, number, newest), |row| {
             Ok((columns::id(row, 0)?, row.get(1)?, row.get(2)?))
-        });
+        })?;
+        let found: Vec<(Option<TaskId>, i64, i64)> = found.collect::<Sql<_>>()?;
         // A store whose counts are wrong, which `doctor` reports, may have no such task.
-        let (Ok((Some(sample), last, first)), Ok(kind)) = (found, Kind::new(kind)) else {
+        let (Some(&(_, last, first)), Ok(kind)) = (found.first(), Kind::new(kind)) else {
             continue;
         };
         groups.push(FailedGroup {
@@ -53,7 +55,7 @@ pub(super) fn groups(conn: &Connection, limit: usize) -> Result<FailedTasks, Sto
             tasks: tasks.unsigned_abs(),
             first: time(first),
             last: time(last),
-            sample,
+            recent: found.into_iter().filter_map(|(id, ..)| id).collect(),
         });
     }
     Ok(failures::ordered(groups, limit, is_complete))

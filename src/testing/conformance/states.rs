@@ -73,6 +73,9 @@ pub async fn a_state_comes_back(harness: &dyn StateHarness) {
             reason: "not now".into(),
         },
     ));
+    for order in [1, u64::MAX] {
+        full.delivered(order, full.since);
+    }
     full.progress = Some(Progress::new(Some(0.25), "a quarter"));
     store(&states, "a", full.clone()).await.unwrap();
     assert_eq!(load(&states, "a").await, Some(full));

@@ -80,6 +80,7 @@ impl Draft {
     /// Records the outcome of a signal. Leaves the last command unchanged, because signals are
     /// settled out of order.
     pub(super) fn settle_signal(&mut self, open: Open, outcome: Outcome) {
+        self.state.delivered(open.queued.order, open.received);
         self.outcomes.push((open.queued.order, outcome));
         self.signals.push(open);
     }
@@ -91,6 +92,7 @@ impl Draft {
             order,
             outcome: outcome.clone(),
         });
+        self.state.delivered(order, waiting.received);
         self.outcomes.push((order, outcome));
         self.settles.push(waiting);
     }

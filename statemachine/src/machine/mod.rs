@@ -52,7 +52,7 @@ use self::{
     signals::Signals,
 };
 use crate::{
-    Fence, Progress, TaskState, TaskStatus,
+    Fence, NodeName, Progress, TaskState, TaskStatus,
     errors::cut,
     state::Report,
     waits::{Waited, not_run},
@@ -64,6 +64,8 @@ const CLAIM_GONE: &str = "the claim on this task is gone";
 #[derive(Debug, Clone)]
 pub struct Machine {
     config: Config,
+    /// The node of the handler, which errors name.
+    node: Option<NodeName>,
     /// The durable state.
     state: TaskState,
     phase: Phase,
@@ -100,6 +102,7 @@ impl Machine {
     pub fn new(config: Config, state: TaskState, abandoned: bool) -> Self {
         Self {
             config,
+            node: None,
             state,
             phase: Phase::Fresh,
             queue: VecDeque::new(),
@@ -155,6 +158,13 @@ impl Machine {
     /// Returns the name of the run that goes on: the version at which it began; `None` while no handler runs.
     pub fn run(&self) -> Option<u64> {
         self.run
+    }
+
+    /// Names this node in the errors of handlers.
+    #[must_use]
+    pub fn on_node(mut self, node: NodeName) -> Self {
+        self.node = Some(node);
+        self
     }
 
     /// Returns the durable state.

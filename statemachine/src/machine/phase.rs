@@ -2,6 +2,8 @@
 
 use std::{collections::VecDeque, mem, time::Duration};
 
+use jiff::Timestamp;
+
 use super::{io::Answer, signals::Open};
 use crate::{Json, Message, QueuedCommand, TaskState, state::Report};
 
@@ -114,6 +116,8 @@ impl Cause {
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
     pub(super) command: QueuedCommand,
+    /// When the machine received it.
+    pub(super) received: Timestamp,
     /// When the handler's grace for the command ends; `None` when the command was not delivered to a
     /// handler.
     pub(super) deadline: Option<Duration>,

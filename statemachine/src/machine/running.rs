@@ -228,7 +228,12 @@ impl Machine {
         } else {
             Standing::New
         };
-        self.signals.insert(Open { queued, standing });
+        let received = env.now;
+        self.signals.insert(Open {
+            queued,
+            received,
+            standing,
+        });
         match self.phase {
             Phase::Running(_) if self.signals.has_decided() && !self.is_storing() => {
                 self.write_beside(None, env, out);
@@ -261,7 +266,12 @@ impl Machine {
             let (order, command) = (command.order, command.command.clone());
             out.push(Effect::Signal(Signal::Command { order, command }));
         }
-        self.queue.push_back(Waiting { command, deadline });
+        let received = env.now;
+        self.queue.push_back(Waiting {
+            command,
+            received,
+            deadline,
+        });
         match self.phase {
             Phase::Running(_) if self.queue.len() == 1 => self.arm_grace(out),
             Phase::Idle => self.settle_idle(env, out),

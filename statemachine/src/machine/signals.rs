@@ -1,11 +1,15 @@
 //! [`Signals`]: the signals of a task that have no outcome yet.
 
+use jiff::Timestamp;
+
 use crate::{Command, Json, Outcome, QueuedCommand};
 
 /// A signal that has no outcome yet.
 #[derive(Debug, Clone)]
 pub(super) struct Open {
     pub(super) queued: QueuedCommand,
+    /// When the machine received it.
+    pub(super) received: Timestamp,
     pub(super) standing: Standing,
 }
 

@@ -29,6 +29,10 @@ impl Machine {
         } else if let Some(progress) = &self.progress {
             state.progress.clone_from(progress);
         }
+        let known = self.state.errors.total();
+        state
+            .errors
+            .name(known, self.node.as_ref(), self.config.data_version);
         state.errors.trim(self.kept_errors());
         out.push(Effect::Persist(Box::new(Write {
             follows: self.state.version,

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use windlass_statemachine::{
     ActionKind, Command, Outcome, StateKind, TaskState, TaskStatus,
     machine::Write,
-    state::{EarlierData, KEPT},
+    state::{EarlierData, KEPT, KEPT_DELIVERIES},
     transition::TABLE,
 };
 
@@ -72,6 +72,14 @@ impl World {
             earlier.drain(..earlier.len().saturating_sub(KEPT));
         }
         assert_eq!(state.earlier_data, earlier, "{log}");
+
+        let delivered = state.deliveries.iter().map(|delivery| delivery.order);
+        let settled = write.outcomes.iter().map(|(order, _)| *order);
+        let newest = settled.rev().take(KEPT_DELIVERIES);
+        assert!(
+            newest.eq(delivered.rev().take(write.outcomes.len())),
+            "{log}"
+        );
 
         // The steps are a path in the table, from what is durable to what is written.
         let mut code = self.durable.code();

@@ -66,6 +66,7 @@ async fn a_pause_leads_to_its_proof_and_a_resume_to_a_run() {
         .split("</p>")
         .next()
         .unwrap();
+    assert!(proof.contains("(delivered after "), "{proof}");
     let ms = proof
         .split("after ")
         .nth(1)
@@ -74,7 +75,7 @@ async fn a_pause_leads_to_its_proof_and_a_resume_to_a_run() {
         .next()
         .unwrap();
     assert!(
-        ms.parse::<u64>().is_ok() && proof.contains(" ms, fence "),
+        ms.parse::<u64>().is_ok() && proof.contains("), fence "),
         "{proof}"
     );
     assert!(
@@ -151,6 +152,10 @@ async fn a_failed_task_is_grouped_and_retried_with_other_values() {
         page.contains("no route to host 10.0.0.7") && page.contains(">3</a>"),
         "{page}"
     );
+    let on = "The newest failed on <a href=\"/tasks?node=n1\"><bdi class=\"name\">n1</bdi></a> (3)";
+    assert!(page.contains(on), "{page}");
+    let task = kit.page("/tasks/b0").await;
+    assert!(task.contains(" on <a href=\"/tasks?node=n1\">"), "{task}");
     let link = page
         .split('"')
         .find(|part| part.starts_with("/tasks?state=failed&amp;fingerprint="))

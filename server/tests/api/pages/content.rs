@@ -1,7 +1,7 @@
 //! Hostile, large and missing content.
 
 use serde_json::json;
-use windlass::{Message, NewTask, Runner, TaskContext};
+use windlass::{KindConfig, Message, NewTask, Runner, TaskContext};
 use windlass_server::axum::http::StatusCode;
 
 use crate::kit::{BOUND, Kit};
@@ -18,21 +18,27 @@ async fn the_page_of_a_task_shows_how_its_data_has_changed() {
         .await
         .unwrap();
     let runner = Runner::builder(&kit.store)
-        .handler("sync", async |task: TaskContext| {
-            let large = "x".repeat(300);
-            for data in [
-                json!({"cursor": 1, "in": {"seen": SCRIPT}}),
-                json!({"cursor": 2, "in": {"seen": "b"}}),
-                json!({"cursor": 2, "large": large}),
-            ] {
-                task.checkpoint(&data).await.unwrap();
-            }
-            Message::complete()
-        })
+        .handler_with(
+            "sync",
+            KindConfig::default().data_version(3),
+            async |task: TaskContext| {
+                let large = "x".repeat(300);
+                for data in [
+                    json!({"cursor": 1, "in": {"seen": SCRIPT}}),
+                    json!({"cursor": 2, "in": {"seen": "b"}}),
+                    json!({"cursor": 2, "large": large}),
+                ] {
+                    task.checkpoint(&data).await.unwrap();
+                }
+                Message::complete()
+            },
+        )
         .start()
         .await
         .unwrap();
     kit.client.wait("a").await.unwrap();
+    let nodes = kit.page("/nodes").await;
+    assert!(nodes.contains("up to data version 3"), "{nodes}");
     runner.shutdown().await;
     let page = kit.page("/tasks/a").await;
     let section = page.split("How it has changed").nth(1).unwrap();

@@ -330,6 +330,7 @@ impl Rows {
     pub(super) fn failures(&self, limit: usize) -> FailedTasks {
         let groups = self.failed.iter().filter_map(|((print, kind), set)| {
             let (first, last) = (set.first()?, set.last()?);
+            let recent = set.iter().rev().take(FailedGroup::RECENT);
             let time = |place: &Place| Timestamp::from_microsecond(place.at).ok();
             Some(FailedGroup {
                 fingerprint: format!("{print:012x}"),
@@ -337,7 +338,7 @@ impl Rows {
                 tasks: set.len() as u64,
                 first: time(first)?,
                 last: time(last)?,
-                sample: last.id.clone()?,
+                recent: recent.filter_map(|place| place.id.clone()).collect(),
             })
         });
         failures::ordered(groups.collect(), limit, true)

@@ -318,7 +318,8 @@ impl Node {
         self.next_slot += 1;
         self.by_task.insert(claimed.task.id.clone(), id);
         let slot = Slot {
-            machine: Machine::new(config, claimed.state, claimed.abandoned),
+            machine: Machine::new(config, claimed.state, claimed.abandoned)
+                .on_node(self.lease.node.clone()),
             claim: claimed.claim,
             task: claimed.task,
             order: claimed.order,
