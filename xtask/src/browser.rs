@@ -23,8 +23,9 @@ const AXE: &str = "axe-core@4.14.1";
 pub(crate) fn browser(args: &[String]) -> Result<(), String> {
     let axe = axe(&root())?;
     let mut tests = tests(args)?;
-    // The pictures are no test.
-    tests.args(["--skip", "pictures"]).env("WINDLASS_AXE", axe);
+    // The pictures and the figures are no tests.
+    tests.args(["--skip", "pictures", "--skip", "figures"]);
+    tests.env("WINDLASS_AXE", axe);
     bounded::run("the dashboard in Chromium", LIMIT, &mut tests)
 }
 
@@ -37,6 +38,17 @@ pub(crate) fn pictures(folder: &str) -> Result<(), String> {
     let mut tests = tests(&["pictures".to_owned()])?;
     tests.env("WINDLASS_PICTURES", root().join(folder));
     bounded::run("the pictures of the dashboard", LIMIT, &mut tests)
+}
+
+/// Measures the dashboard of the program with a million tasks.
+///
+/// # Errors
+///
+/// When Chromium cannot be fetched, or a page does not open.
+pub(crate) fn figures(program: &Path) -> Result<(), String> {
+    let mut tests = tests(&["figures".to_owned(), "--nocapture".to_owned()])?;
+    tests.env("WINDLASS_CLI", program);
+    bounded::run("the figures of the dashboard", LIMIT, &mut tests)
 }
 
 /// Builds the tests, and returns the command that runs those in a browser, one after another.

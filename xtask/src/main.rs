@@ -57,6 +57,8 @@ The chores of the windlass workspace:
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table
   cargo xtask bench peers [ARGS]
                             windlass beside other systems (benches/peers/README.md), as a table
+  cargo xtask bench dashboard
+                            the figures of docs/dashboard.md, in Chromium, with a million tasks
   cargo xtask counts        counts the instructions and allocations of the hot paths under valgrind, and
                             fails if one has risen by more than a tenth; with --record it records them
   cargo xtask soak [ARGS]   the long crash tests (each SOAK_SECONDS, 600 by default); for one of
@@ -94,6 +96,7 @@ fn main() -> ExitCode {
         Some("api") => api::write(&root()),
         Some("fix") => fix(),
         Some("bench") if rest.first().is_some_and(|arg| arg == "peers") => peers::bench(&rest[1..]),
+        Some("bench") if rest.first().is_some_and(|arg| arg == "dashboard") => dashboard(),
         Some("bench") => bench(&rest),
         Some("counts") => counts::counts(&rest),
         Some(peers::CHORE) => peers::tidy(&rest),
@@ -288,12 +291,21 @@ fn bench(args: &[String]) -> Result<(), String> {
                 .any(|of| of.contains(topic.as_str()))
         })
     {
-        let mut build = cargo();
-        build.args(["build", "--release", "--package", "windlass-cli"]);
-        run("cargo build", &mut build)?;
-        bench.env("WINDLASS_CLI", target().join("release/windlass"));
+        bench.env("WINDLASS_CLI", program()?);
     }
     run("cargo bench", bench.arg("--").args(args))
+}
+
+/// Builds the release program, and returns its path.
+fn program() -> Result<PathBuf, String> {
+    let mut build = cargo();
+    build.args(["build", "--release", "--package", "windlass-cli"]);
+    run("cargo build", &mut build)?;
+    Ok(target().join("release/windlass"))
+}
+
+fn dashboard() -> Result<(), String> {
+    browser::figures(&program()?)
 }
 
 fn soak(args: &[String]) -> Result<(), String> {

@@ -102,7 +102,10 @@ pub(super) fn offer(page: &Page, record: &Record) -> Markup {
         div.actions #actions role="group" aria-label="Actions" {
             (button("trigger", "Trigger a run now"))
             @if is_paused { (button("resume", "Resume")) } @else {
-                (button("pause", "Pause"))
+                form.row method="post" action={ (path) "/pause" } {
+                    button { "Pause" }
+                    input name="note" aria-label="Why it is paused" placeholder="why, for others" maxlength="200" autocomplete="off";
+                }
                 @if record.next.is_some() { (button("skip", "Skip the next time")) }
             }
             details data-key="backfill" {

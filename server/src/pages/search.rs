@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use futures::{StreamExt, stream::FuturesUnordered};
 use maud::{Markup, html};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     Answer, Failure, cli,
@@ -17,14 +18,18 @@ use super::{
 /// How many tasks each part of the answer has.
 const EACH: &str = "10";
 
-/// How long a part may take. A store has no index of labels: without a match it compares every task.
+/// How long a part may take while no other part has a task. A store has no index of labels: without a match it compares
+/// every task.
 const PATIENCE: Duration = Duration::from_millis(300);
+
+/// How long a part may take once another part has tasks: mostly, they are those that were meant.
+const GRACE: Duration = Duration::from_millis(30);
 
 /// A part of the answer.
 struct Part {
     title: &'static str,
     query: Fields,
-    /// The tasks; `None` when they were not found in time.
+    /// The tasks; `None` until they are read.
     records: Option<Records>,
 }
 
@@ -42,16 +47,8 @@ pub(super) async fn show(page: Page) -> Answer {
             Err(failure) => return Err(failure),
         }
     }
-    let mut parts = Vec::new();
-    for (title, name, value) in asked(&text) {
-        let query = Fields::default().with(name, &value);
-        let part = read(&page, title, query).await?;
-        let is_found = part
-            .records
-            .as_ref()
-            .is_none_or(|found| !found.tasks.is_empty());
-        parts.extend(is_found.then_some(part));
-    }
+    let mut parts = read_all(&page, &text).await?;
+    parts.retain(|part| !part.is_empty());
     let line = match parts.first() {
         Some(part) => cli::list("list", &part.query.0),
         None => cli::on("get", &text),
@@ -66,46 +63,75 @@ pub(super) async fn show(page: Page) -> Answer {
     Ok(page.show((Place::None, "Search"), &line, &body))
 }
 
-/// Returns the filters of a text: title, parameter and value.
-fn asked(text: &str) -> Vec<(&'static str, &'static str, String)> {
+/// Returns the parts of the answer for a text, without records.
+fn asked(text: &str) -> Vec<Part> {
+    let part = |title, name, value: &str| Part {
+        title,
+        query: Fields::default().with(name, value),
+        records: None,
+    };
     let mut asked = Vec::new();
     if !text.contains('=') {
         if !text.contains('/') {
-            asked.push(("Ids that begin so", "prefix", text.to_owned()));
+            let mut ids = part("Ids that begin so", "prefix", text);
+            // The order in which a store finds the beginning of an id.
+            ids.query = ids.query.with("order", "id");
+            asked.push(ids);
         }
-        asked.push(("Tasks of this kind", "kind", text.to_owned()));
+        asked.push(part("Tasks of this kind", "kind", text));
         if !text.ends_with('*') {
-            asked.push(("Kinds that begin so", "kind", format!("{text}*")));
+            asked.push(part("Kinds that begin so", "kind", &format!("{text}*")));
         }
     }
-    asked.push(("Tasks with this label", "label", text.to_owned()));
+    asked.push(part("Tasks with this label", "label", text));
     asked
 }
 
-async fn read(page: &Page, title: &'static str, query: Fields) -> Result<Part, Failure> {
-    let mut asked = query.with("limit", EACH).with("props", "false");
-    if query.get("prefix").is_some() {
-        // The order in which a store finds the beginning of an id.
-        asked = asked.with("order", "id");
+impl Part {
+    /// Returns whether no task matches.
+    fn is_empty(&self) -> bool {
+        let records = self.records.as_ref();
+        records.is_some_and(|records| records.tasks.is_empty())
     }
-    let path = format!("/v1/tasks{}", asked.query());
-    let none = Records {
-        tasks: Vec::new(),
-        next: None,
-        previous: None,
-    };
-    let records = match timeout(PATIENCE, page.api.get::<Records>(&path)).await {
-        Ok(Ok(records)) => Some(records),
+
+    fn has_tasks(&self) -> bool {
+        let records = self.records.as_ref();
+        records.is_some_and(|records| !records.tasks.is_empty())
+    }
+}
+
+/// Reads all parts at the same time, and leaves those that take too long without records.
+async fn read_all(page: &Page, text: &str) -> Result<Vec<Part>, Failure> {
+    let begun = Instant::now();
+    let mut parts = asked(text);
+    let queries: Vec<Fields> = parts.iter().map(|part| part.query.clone()).collect();
+    let reads = queries.into_iter().enumerate();
+    let reads = reads.map(|(n, query)| async move { (n, read(page, query).await) });
+    let mut reads: FuturesUnordered<_> = reads.collect();
+    loop {
+        let patience = match parts.iter().any(Part::has_tasks) {
+            true => GRACE,
+            false => PATIENCE,
+        };
+        match timeout_at(begun + patience, reads.next()).await {
+            Ok(Some((n, records))) => parts[n].records = Some(records?),
+            Ok(None) | Err(_) => return Ok(parts),
+        }
+    }
+}
+
+/// Reads the first tasks of a part.
+async fn read(page: &Page, query: Fields) -> Result<Records, Failure> {
+    let asked = query.with("limit", EACH).with("props", "false");
+    match page.api.get(&format!("/v1/tasks{}", asked.query())).await {
         // A text that is no kind is no error: it may be a label.
-        Ok(Err(failure)) if is_miss(failure.status()) => Some(none),
-        Ok(Err(failure)) => return Err(failure),
-        Err(_) => None,
-    };
-    Ok(Part {
-        title,
-        query,
-        records,
-    })
+        Err(failure) if is_miss(failure.status()) => Ok(Records {
+            tasks: Vec::new(),
+            next: None,
+            previous: None,
+        }),
+        other => other,
+    }
 }
 
 fn is_miss(status: StatusCode) -> bool {
@@ -123,7 +149,7 @@ fn section(page: &Page, part: &Part) -> Markup {
                     @if records.next.is_some() { p { a href=(all) { "All of them" } } }
                 },
                 None => p {
-                    "None was found in " (PATIENCE.as_millis()) " ms, and not every task was compared: "
+                    "None was found at once, and not every task was compared: "
                     a href=(all) { "compare all" }
                 },
             }

@@ -152,14 +152,20 @@ pub(super) async fn list(
     if asks_for_lines {
         return Ok(export::lines((app, by), query, limit, cursor));
     }
+    let is_backwards = cursor.as_ref().is_some_and(Cursor::is_backwards);
     let mut listed = Listed::default();
     let mut left = limit.unwrap_or(PAGE);
     for read in 0.. {
         let step = query.clone().limit(left.min(STEP));
         let page = by.client().page(&step, cursor.as_ref()).await?;
+        let (back, on) = match is_backwards {
+            true => (page.next, page.previous),
+            false => (page.previous, page.next),
+        };
         if read == 0 {
-            listed.previous = page.previous;
+            listed.back = back;
         }
+        listed.steps.push(Vec::new());
         for record in page
             .tasks
             .iter()
@@ -169,39 +175,55 @@ pub(super) async fn list(
             listed.add(&hiding.record(record))?;
             left = left.saturating_sub(1);
         }
-        cursor = page.next;
-        let is_full = left == 0 || listed.bytes.len() >= PAGE_BYTES;
+        cursor = on;
+        let is_full = left == 0 || listed.bytes() >= PAGE_BYTES;
         if cursor.is_none() || is_full || read + 1 == MOST_STEPS {
             break;
         }
     }
-    listed.answer(cursor)
+    listed.answer(cursor, is_backwards)
 }
 
 /// The tasks of a page, as JSON.
 #[derive(Default)]
 struct Listed {
-    bytes: Vec<u8>,
-    tasks: u32,
-    previous: Option<Cursor>,
+    /// The tasks of each step, in the order of the list.
+    steps: Vec<Vec<u8>>,
+    /// The cursor of the page from whose end the steps lead away.
+    back: Option<Cursor>,
 }
 
 impl Listed {
-    fn add(&mut self, record: &impl Serialize) -> Result<(), Problem> {
-        if self.tasks > 0 {
-            self.bytes.push(b',');
-        }
-        self.tasks += 1;
-        write_record(&mut self.bytes, record)
+    fn bytes(&self) -> usize {
+        self.steps.iter().map(Vec::len).sum()
     }
 
-    fn answer(self, next: Option<Cursor>) -> Result<Response, Problem> {
+    /// Adds a task to the last step.
+    fn add(&mut self, record: &impl Serialize) -> Result<(), Problem> {
+        let Some(step) = self.steps.last_mut() else {
+            return Ok(());
+        };
+        if !step.is_empty() {
+            step.push(b',');
+        }
+        write_record(step, record)
+    }
+
+    /// Returns the page. `on` is the cursor of the page to which the steps lead.
+    fn answer(mut self, on: Option<Cursor>, is_backwards: bool) -> Result<Response, Problem> {
+        let (mut previous, mut next) = (self.back, on);
+        if is_backwards {
+            // Each step is before the one that was read before it.
+            self.steps.reverse();
+            (previous, next) = (next, previous);
+        }
+        self.steps.retain(|step| !step.is_empty());
         let mut text = br#"{"tasks":["#.to_vec();
-        text.extend(self.bytes);
+        text.extend(self.steps.join(&b','));
         text.extend_from_slice(b"],");
         let cursors = CursorsForm {
             next: next.map(|cursor| cursor.to_string()),
-            previous: self.previous.map(|cursor| cursor.to_string()),
+            previous: previous.map(|cursor| cursor.to_string()),
         };
         let cursors = serde_json::to_string(&cursors).unwrap_or_default();
         text.extend_from_slice(cursors.trim_start_matches('{').as_bytes());

@@ -221,6 +221,41 @@ async fn tasks_are_rescheduled_deleted_and_retried() {
 }
 
 #[tokio::test]
+async fn the_page_before_has_the_same_tasks_as_on_the_way_there() {
+    let kit = Kit::new().await;
+    let tasks = (0..130).map(|n| NewTask::new("k").id(format!("t{n:03}")));
+    for submitted in kit.client.submit_many(tasks).await {
+        submitted.unwrap();
+    }
+    // A server reads a page in steps of 25 tasks.
+    for (list, limit) in [("", 60), ("&order=id&reversed", 50), ("&label=none", 60)] {
+        let read = async |cursor: Option<&str>| {
+            let cursor = cursor.map(|cursor| format!("&cursor={cursor}"));
+            let path = format!(
+                "/v1/tasks?limit={limit}{list}{}",
+                cursor.unwrap_or_default()
+            );
+            kit.get(&path).await.json()
+        };
+        let mut there = vec![read(None).await];
+        while let Some(next) = there.last().unwrap()["next"].as_str() {
+            there.push(read(Some(next)).await);
+        }
+        let pages = if list == "&label=none" { 1 } else { 3 };
+        assert_eq!(there.len(), pages, "{list}");
+        let mut back = there.pop().unwrap();
+        while let Some(page) = there.pop() {
+            back = read(back["previous"].as_str()).await;
+            assert_eq!(back["tasks"], page["tasks"], "{list}");
+            assert_eq!(back["previous"].is_null(), there.is_empty(), "{list}");
+            let on = read(back["next"].as_str()).await;
+            assert_ne!(on["tasks"], back["tasks"], "{list}");
+        }
+        assert!(back["previous"].is_null(), "{list}");
+    }
+}
+
+#[tokio::test]
 async fn a_page_with_large_props_ends_early_and_goes_on() {
     let kit = Kit::new().await;
     let props = "x".repeat(900_000);

@@ -1,8 +1,9 @@
 //! [`Desk`]: a server with some tasks, and a browser with a session.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
 use serde_json::json;
+use tempfile::TempDir;
 use windlass::{
     AwaitedSignal, Client, Command, Json, Message, NewTask, Runner, TaskContext, store::Store,
 };
@@ -18,7 +19,7 @@ pub(crate) struct Desk {
     runner: Option<Runner>,
     pub(crate) browser: Browser,
     host: String,
-    _dir: tempfile::TempDir,
+    _dir: TempDir,
 }
 
 /// Runs until it is told to stop, with a checkpoint and a line in its log, and answers signals.
@@ -70,12 +71,38 @@ async fn deploy(task: TaskContext) -> Message {
     Message::wait_for_signal(asked)
 }
 
+/// The name of the file in the folder of a desk.
+pub(crate) const FILE: &str = "tasks.db";
+
+/// Opens the store of a folder.
+pub(crate) async fn store_in(dir: &Path) -> Store {
+    let url = format!("sqlite:{}", dir.join(FILE).display());
+    Store::open(&url).await.unwrap()
+}
+
+/// Starts a node with all kinds.
+pub(crate) async fn node(store: &Store) -> Runner {
+    let runner = Runner::builder(store)
+        .node("worker-1")
+        .handler("sync", patient)
+        .handler("poll", poll)
+        .handler("deploy", deploy)
+        .handler("mail", async |_: TaskContext| {
+            Message::fail("could not connect to 10.0.0.7:25: connection refused")
+        })
+        .start();
+    runner.await.unwrap()
+}
+
 impl Desk {
-    /// Opens a desk with tasks in each state, and the session of a role.
+    /// Opens a desk with a new file, and the session of a role.
     pub(crate) async fn open(role: Role) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let url = format!("sqlite:{}/tasks.db", dir.path().display());
-        let store = Store::open(&url).await.unwrap();
+        Self::at(tempfile::tempdir().unwrap(), role).await
+    }
+
+    /// Opens a desk with the file in a folder, and the session of a role.
+    pub(crate) async fn at(dir: TempDir, role: Role) -> Self {
+        let store = store_in(dir.path()).await;
         let client = Client::new(&store);
         let server = Server::builder(&store).build();
         let at: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -112,16 +139,7 @@ impl Desk {
 
     /// Starts a node.
     pub(crate) async fn start_node(&mut self) {
-        let runner = Runner::builder(&self.store)
-            .node("worker-1")
-            .handler("sync", patient)
-            .handler("poll", poll)
-            .handler("deploy", deploy)
-            .handler("mail", async |_: TaskContext| {
-                Message::fail("could not connect to 10.0.0.7:25: connection refused")
-            })
-            .start();
-        self.runner = Some(runner.await.unwrap());
+        self.runner = Some(node(&self.store).await);
     }
 
     /// Submits tasks, and waits until they are in their states.

@@ -171,3 +171,37 @@ async fn many_changes_are_few_reads_of_the_page() {
     assert_eq!(desk.browser.value(reads).await, 0);
     desk.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium: cargo xtask browser"]
+async fn the_overview_follows_many_changes_with_few_reads_and_shows_the_last() {
+    let desk = Desk::open(Role::Operate).await;
+    desk.client.submit(NewTask::new("mail")).await.unwrap();
+    desk.go("/").await;
+    desk.browser.until("the script", LIVE).await;
+    let reads = "performance.getEntriesByType('resource').filter((one) => one.initiatorType === 'fetch').length";
+    let before = desk.browser.value(reads).await.as_u64().unwrap();
+    let begun = tokio::time::Instant::now();
+    let mut tasks = 1;
+    while begun.elapsed() < Duration::from_secs(6) {
+        desk.client.submit(NewTask::new("mail")).await.unwrap();
+        tasks += 1;
+    }
+    let after = desk.browser.value(reads).await.as_u64().unwrap();
+    let most = 2 * begun.elapsed().as_secs() + 3;
+    assert!(tasks > 100, "{tasks} changes are not many");
+    assert!(
+        (2..=most).contains(&(after - before)),
+        "{} reads for {tasks} changes",
+        after - before
+    );
+    for part in ["counts", "waiting"] {
+        let number = format!(
+            "Number(document.querySelector('#{part} a.number')?.innerText.replace(/\\D/g, '')) === {tasks}"
+        );
+        desk.browser
+            .until(&format!("the last number of #{part}"), &number)
+            .await;
+    }
+    desk.close().await;
+}

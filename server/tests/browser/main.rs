@@ -10,7 +10,11 @@
 
 mod actions;
 mod desk;
+mod figures;
 mod live;
+mod many;
+mod million;
 mod pages;
 mod pictures;
+mod schedules;
 mod webdriver;

@@ -27,7 +27,7 @@ pub(crate) const PAGES: [(&str, &str); 13] = [
 ];
 
 /// Returns the rules of WCAG A and AA that a page breaks, by axe-core.
-async fn broken_rules(desk: &Desk) -> Vec<String> {
+pub(crate) async fn broken_rules(desk: &Desk) -> Vec<String> {
     let path = std::env::var("WINDLASS_AXE")
         .expect("WINDLASS_AXE names axe.min.js; `cargo xtask browser` gets it");
     let axe = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));

@@ -49,6 +49,12 @@ impl Cursor {
     pub fn order(&self) -> Order {
         self.order
     }
+
+    /// Returns whether the page is the one before this place: [`TaskPage::previous`](super::TaskPage::previous) returned the
+    /// cursor. Smaller pages in the same direction follow by `previous`, too.
+    pub fn is_backwards(&self) -> bool {
+        self.backwards
+    }
 }
 
 impl fmt::Display for Cursor {

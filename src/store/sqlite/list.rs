@@ -35,6 +35,24 @@ impl Conditions {
         self.values.push(value.into());
     }
 
+    /// Adds the condition that the text of a column begins with a prefix.
+    fn prefix(&mut self, column: &str, prefix: &str) {
+        self.and_with(&format!("{column} >= ?"), prefix.to_owned());
+        if let Some(end) = after_prefix(prefix) {
+            self.and_with(&format!("{column} < ?"), end);
+        }
+    }
+
+    /// Adds the conditions of a filter on the kind, which a column has.
+    fn kind(&mut self, column: &str, filter: &Filter) {
+        if let Some(kind) = &filter.kind {
+            self.and_with(&format!("{column} = ?"), kind.to_string());
+        }
+        if let Some(prefix) = &filter.kind_prefix {
+            self.prefix(column, prefix);
+        }
+    }
+
     /// Adds the conditions of a filter.
     fn filter(&mut self, filter: &Filter) {
         if !filter.states.is_empty() {
@@ -48,19 +66,16 @@ impl Conditions {
                 self.and("s.ended_at IS NULL");
             }
         }
-        if let Some(kind) = &filter.kind {
-            self.and_with("t.kind = ?", kind.to_string());
-        }
-        if let Some(prefix) = &filter.kind_prefix {
-            self.and_with("t.kind >= ?", prefix.clone());
-            if let Some(end) = after_prefix(prefix) {
-                self.and_with("t.kind < ?", end);
-            }
-        }
+        self.kind("t.kind", filter);
         if let Some(prefix) = &filter.id_prefix {
-            self.and_with("t.id >= ?", prefix.clone());
-            if let Some(end) = after_prefix(prefix) {
-                self.and_with("t.id < ?", end);
+            self.prefix("t.id", prefix);
+        }
+        for (name, value) in &filter.labels {
+            // Labels are JSON as serde_json writes it: without these texts, a task lacks the label.
+            for text in [Some(name), value.as_ref()].into_iter().flatten() {
+                if let Ok(text) = serde_json::to_string(text) {
+                    self.and_with("instr(t.labels, ?) > 0", text);
+                }
             }
         }
         if let Some(node) = &filter.node {
@@ -231,12 +246,28 @@ fn first(
     Ok(found)
 }
 
+/// Returns whether a task has had a kind of the filter. Without one, no task has to be compared.
+fn is_known(conn: &Connection, filter: &Filter) -> Result<bool, Stop> {
+    let mut conditions = Conditions::new();
+    conditions.kind("kind", filter);
+    let Conditions { sql, values } = conditions;
+    if values.is_empty() {
+        return Ok(true);
+    }
+    let sql = format!("SELECT EXISTS (SELECT 1 FROM windlass_kinds{sql})");
+    let mut known = conn.prepare_cached(&sql)?;
+    Ok(known.query_row(params_from_iter(values), |row| row.get(0))?)
+}
+
 /// Returns a page of the matching tasks, in the order of submits.
 pub(super) fn list(
     conn: &Connection,
     filter: &Filter,
     page: Page,
 ) -> Result<Vec<TaskRecord>, Stop> {
+    if !is_known(conn, filter)? {
+        return Ok(Vec::new());
+    }
     let query = by_submit(filter, Some(page.after), true);
     first(conn, query, filter, page.limit as usize)
 }
@@ -247,6 +278,9 @@ pub(super) fn span(
     filter: &Filter,
     span: Span,
 ) -> Result<Vec<TaskRecord>, Stop> {
+    if !is_known(conn, filter)? {
+        return Ok(Vec::new());
+    }
     match span.order {
         Order::Submitted => {
             let after = span.after.as_ref().map(|place| place.order);

@@ -42,6 +42,7 @@
   }
 
   let timer = 0;
+  let settling = 0;
   function soon() {
     if (timer || isPaused || document.hidden || isStill()) return;
     const left = Math.max(0, APART - (performance.now() - lastRead));
@@ -51,8 +52,11 @@
   async function read() {
     if (isReading || isPaused || document.hidden || isStill()) return;
     isReading = true;
-    // The server reads some numbers once a second: what has changed may come with the next read.
-    if (!isRead && main.querySelector('[data-settle]')) setTimeout(read, SETTLE);
+    // The server reads some numbers once a second: what has changed last may come with the next read.
+    if (!isRead && main.querySelector('[data-settle]')) {
+      clearTimeout(settling);
+      settling = setTimeout(read, SETTLE);
+    }
     isRead = true;
     const begun = performance.now();
     try {
