@@ -2,8 +2,6 @@
 
 mod command;
 
-use std::collections::VecDeque;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -11,7 +9,8 @@ use crate::{
     AwaitedSignal, CommitId, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, StateKind,
     TaskState, TaskStatus,
     state::{
-        Deadlines, Delivery, EarlierData, FIRST_DATA_VERSION, LastCommand, Report, SettledSignal,
+        Deadlines, Delivery, EarlierData, FIRST_DATA_VERSION, KEPT, KEPT_DELIVERIES, LastCommand,
+        Recent, Report, SettledSignal,
     },
     waits::Waits,
 };
@@ -22,6 +21,11 @@ pub(crate) use self::command::OutcomeRecord;
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// Returns whether a list has nothing.
+fn is_none<T>(list: &[T]) -> bool {
+    list.is_empty()
 }
 
 /// Returns the data version of a record without one. Such a record was written before kinds had
@@ -65,12 +69,12 @@ pub(crate) struct StateRecord {
     data_version: u32,
     /// What the data was before its last replacements, oldest first: up to 8. Each is an array of the time in microseconds
     /// since 1970, the bytes, and the data if it had up to 128 bytes.
-    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    #[serde(default, skip_serializing_if = "is_none")]
     #[cfg_attr(
         feature = "schema",
         schemars(with = "Vec<crate::state::StoredEarlierData>")
     )]
-    earlier_data: VecDeque<EarlierData>,
+    earlier_data: Recent<EarlierData, KEPT>,
     /// The last errors, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     errors: Vec<ErrorEntry>,
@@ -105,9 +109,9 @@ pub(crate) struct StateRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_command: Option<LastCommand>,
     /// When the last commands with an outcome reached the owner: each an array of the order, and microseconds since 1970.
-    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    #[serde(default, skip_serializing_if = "is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<(u64, i64)>"))]
-    deliveries: VecDeque<Delivery>,
+    deliveries: Recent<Delivery, KEPT_DELIVERIES>,
     /// The progress that its handler has reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,

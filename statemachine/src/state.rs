@@ -4,6 +4,7 @@ mod commands;
 mod deadlines;
 mod earlier;
 mod kind;
+mod recent;
 mod report;
 mod waits;
 
@@ -14,11 +15,10 @@ pub use self::{
     deadlines::Deadlines,
     earlier::{EarlierData, KEPT, KEPT_BYTES},
     kind::StateKind,
+    recent::Recent,
     report::Report,
 };
 pub use crate::job::FIRST_DATA_VERSION;
-use std::collections::VecDeque;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -125,7 +125,7 @@ pub struct TaskState {
     /// and for a task without data. It changes only with the data.
     pub data_version: u32,
     /// What the data was before its last replacements, oldest first.
-    pub earlier_data: VecDeque<EarlierData>,
+    pub earlier_data: Recent<EarlierData, KEPT>,
     /// The last errors.
     pub errors: ErrorLog,
     /// How many attempts in a row have failed or been abandoned; 0 for the first attempt.
@@ -150,7 +150,7 @@ pub struct TaskState {
     /// The last command that changed the state.
     pub last_command: Option<LastCommand>,
     /// When the last commands that have their outcome reached the owner of the task, oldest first.
-    pub deliveries: VecDeque<Delivery>,
+    pub deliveries: Recent<Delivery, KEPT_DELIVERIES>,
     /// The progress at the last write.
     pub progress: Option<Progress>,
     /// The other tasks that the task waits for, or has waited for before this run. A run that ends without
@@ -183,7 +183,7 @@ impl TaskState {
             since: now,
             data: None,
             data_version: FIRST_DATA_VERSION,
-            earlier_data: VecDeque::new(),
+            earlier_data: Recent::default(),
             errors: ErrorLog::default(),
             attempts: 0,
             attempts_left: None,
@@ -194,7 +194,7 @@ impl TaskState {
             fence: Fence::default(),
             commit: None,
             last_command: None,
-            deliveries: VecDeque::new(),
+            deliveries: Recent::default(),
             progress: None,
             waits: None,
             awaited_signal: None,

@@ -39,7 +39,18 @@ fn full(status: TaskStatus) -> TaskState {
     }
     let mut state = TaskState::new(time("2030-01-02T03:04:05.000000006Z"));
     state.status = status;
-    state.data = Some(json(r#"{"page":123456789012345678901234567890,"f":1.10}"#));
+    let replaced = time("2030-01-01T00:00:00.000001Z");
+    for data in [
+        "\"".to_owned() + &"x".repeat(200) + "\"",
+        "[1.10]".to_owned(),
+    ] {
+        state.replace_data(Some(json(&data)), replaced);
+    }
+    state.replace_data(
+        Some(json(r#"{"page":123456789012345678901234567890,"f":1.10}"#)),
+        replaced,
+    );
+    state.delivered(u64::MAX, replaced);
     state.data_version = 3;
     state.errors = errors;
     state.attempts = 2;
@@ -61,11 +72,13 @@ fn full(status: TaskStatus) -> TaskState {
 
 const FULL_TAIL: &str = concat!(
     r#""data":{"page":123456789012345678901234567890,"f":1.10},"data_version":3,"#,
+    r#""earlier_data":[[1893456000000001,0],[1893456000000001,202],[1893456000000001,6,[1.10]]],"#,
     r#""errors":[{"timestamp":"2030-01-01T00:00:00.5Z","error":"no 2"},"#,
     r#"{"timestamp":"2030-01-01T00:00:00.5Z","error":"no 3"}],"errors_total":3,"#,
     r#""attempts":2,"attempts_left":6,"claims":3,"incarnation":4,"version":18446744073709551615,"#,
     r#""fence":9007199254740993,"#,
     r#""last_command":{"order":18446744073709551615,"outcome":"applied","from":"paused","to":"runnable"},"#,
+    r#""deliveries":[[18446744073709551615,1893456000000001]],"#,
     r#""progress":{"fraction":0.1,"text":"page 7"}}"#,
 );
 

@@ -160,7 +160,7 @@ fn all_56_cells_are_those_of_the_design() {
                     expected.since = now;
                 }
                 if let Some(data) = data {
-                    expected.data = Some(data);
+                    expected.replace_data(Some(data), now);
                 }
                 if kind == ActionKind::Error {
                     expected.errors.push(now, "newer", 64);

@@ -154,7 +154,7 @@ impl Exported {
         }
         let kept = numbers.range(..=state.kept_signals).next_back();
         state.kept_signals = kept.map_or(0, |(_, new)| *new);
-        state.deliveries.retain_mut(|delivery| {
+        state.deliveries.retain(|delivery| {
             let order = new(delivery.order);
             delivery.order = order.unwrap_or_default();
             order.is_some()

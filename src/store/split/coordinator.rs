@@ -26,7 +26,7 @@ const WAITS_MS: [u64; 4] = [50, 100, 200, 400];
 /// Returns the state without the parts that the state store keeps.
 pub(super) fn stripped(mut state: TaskState) -> TaskState {
     state.data = None;
-    state.earlier_data.clear();
+    state.earlier_data = Default::default();
     state.settled_signals = Vec::new();
     if let TaskStatus::Completed { result } = &mut state.status {
         *result = None;

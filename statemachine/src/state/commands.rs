@@ -50,7 +50,7 @@ pub const KEPT_DELIVERIES: usize = 8;
 ///
 /// let mut state = TaskState::new(Timestamp::UNIX_EPOCH);
 /// state.delivered(7, Timestamp::UNIX_EPOCH);
-/// assert_eq!(state.deliveries, [Delivery::new(7, Timestamp::UNIX_EPOCH)]);
+/// assert_eq!(*state.deliveries, [Delivery::new(7, Timestamp::UNIX_EPOCH)]);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -88,9 +88,7 @@ impl<'de> Deserialize<'de> for Delivery {
 impl TaskState {
     /// Notes when a command reached the owner, and drops the oldest delivery beyond [`KEPT_DELIVERIES`].
     pub fn delivered(&mut self, order: u64, at: Timestamp) {
-        let over = (self.deliveries.len() + 1).saturating_sub(KEPT_DELIVERIES);
-        self.deliveries.drain(..over.min(self.deliveries.len()));
-        self.deliveries.push_back(Delivery::new(order, at));
+        self.deliveries.push(Delivery::new(order, at));
     }
 }
 

@@ -1,7 +1,5 @@
 //! [`EarlierData`]: what the data of a task was before it was replaced.
 
-use std::collections::VecDeque;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -57,13 +55,6 @@ impl EarlierData {
             data: data.filter(|_| bytes <= KEPT_BYTES).cloned(),
         }
     }
-
-    /// Adds data that is replaced now, and drops the oldest beyond [`KEPT`].
-    fn push(kept: &mut VecDeque<Self>, data: Option<&Json>, now: Timestamp) {
-        let over = (kept.len() + 1).saturating_sub(KEPT);
-        kept.drain(..over.min(kept.len()));
-        kept.push_back(Self::of(data, now));
-    }
 }
 
 impl TaskState {
@@ -76,7 +67,8 @@ impl TaskState {
     /// Replaces the data, and keeps what it was ([`earlier_data`](Self::earlier_data)). Data that is equal is no replacement.
     pub fn replace_data(&mut self, data: Option<Json>, now: Timestamp) {
         if self.data != data {
-            EarlierData::push(&mut self.earlier_data, self.data.as_ref(), now);
+            let earlier = EarlierData::of(self.data.as_ref(), now);
+            self.earlier_data.push(earlier);
         }
         self.data = data;
     }

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use windlass_statemachine::{
     ActionKind, Command, Outcome, StateKind, TaskState, TaskStatus,
     machine::Write,
-    state::{EarlierData, KEPT, KEPT_DELIVERIES},
+    state::{EarlierData, KEPT_DELIVERIES},
     transition::TABLE,
 };
 
@@ -66,10 +66,9 @@ impl World {
         if state.data != self.durable.data {
             let until = state
                 .earlier_data
-                .back()
+                .last()
                 .map_or(state.since, |last| last.until);
-            earlier.push_back(EarlierData::of(self.durable.data.as_ref(), until));
-            earlier.drain(..earlier.len().saturating_sub(KEPT));
+            earlier.push(EarlierData::of(self.durable.data.as_ref(), until));
         }
         assert_eq!(state.earlier_data, earlier, "{log}");
 
