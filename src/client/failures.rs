@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use windlass_statemachine::{Kind, NodeName, TaskId};
 
 use super::Client;
-use crate::store::{Error, FailedGroup, FailedTasks};
+use crate::store::{Error, FailedGroup, FailedTasks, TaskRecord, rules::failures};
 
 /// How many groups are read at the same time.
 const READS: usize = 8;
@@ -137,7 +137,17 @@ impl Client {
                 Err(error) if error.is_retryable() => return Err(error),
                 read => read,
             };
-            let Ok(Ok(state)) = read.map(|record| record.state) else {
+            // Another task may have the id by now, of a kind that the caller does not see.
+            let is_of_group = |record: &TaskRecord| {
+                let is_kind = |(kind, _): &(Kind, u64)| *kind == record.task.kind;
+                let print = record.state.as_ref().ok().and_then(failures::of);
+                let is_same = of.fingerprint.is_none() || of.fingerprint == print;
+                print.is_some() && is_same && of.kinds.iter().any(is_kind)
+            };
+            let Ok(Ok(state)) = read.map(|record| match is_of_group(&record) {
+                true => record.state,
+                false => Err(Error::no_task(&id)),
+            }) else {
                 continue;
             };
             let Some(last) = state.errors.last() else {
@@ -221,6 +231,14 @@ mod tests {
             .collect();
         assert_eq!(kinds, [("a", 2), ("b", 1)]);
         assert!(!client.failures(1).await.unwrap().is_complete);
+
+        // The id of a sample may be that of another task by now.
+        let mut all = store.registry().failures(10).await.unwrap();
+        let group = all.groups.iter_mut().find(|of| of.kind.as_str() == "c");
+        group.unwrap().recent = vec!["1".parse().unwrap()];
+        let found = client.failures_of(all, 10, |_| false).await.unwrap();
+        let of_c = found.groups.iter().find(|of| of.tasks == 1).unwrap();
+        assert_eq!((&of_c.error, of_c.nodes.len()), (&None, 0));
 
         let all = store.registry().failures(10).await.unwrap();
         let hidden = client

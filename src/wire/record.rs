@@ -127,8 +127,8 @@ pub struct RecordForm<'a> {
 pub struct EarlierDataForm<'a> {
     /// When it was replaced.
     pub until: Timestamp,
-    /// How many bytes it had; 0 for a task without data.
-    pub bytes: u64,
+    /// How many bytes it had; 0 for a task without data, `null` if a mask hides a part of the data.
+    pub bytes: Option<u64>,
     /// The data: any JSON. `null` also for a task without data, and for data of more than 128 bytes.
     pub data: Option<&'a Json>,
 }
@@ -137,7 +137,7 @@ impl<'a> From<&'a EarlierData> for EarlierDataForm<'a> {
     fn from(earlier: &'a EarlierData) -> Self {
         Self {
             until: earlier.until,
-            bytes: earlier.bytes,
+            bytes: Some(earlier.bytes),
             data: earlier.data.as_ref(),
         }
     }
@@ -151,7 +151,7 @@ impl<'a> From<&'a EarlierData> for EarlierDataForm<'a> {
 pub struct DeliveryForm {
     /// The place of the command in the queue of the task.
     pub order: u64,
-    /// When the owner received it: a node, or the server that speaks for a remote worker.
+    /// When the owner received it. Commands to remote workers have no delivery: it is not known.
     pub at: Timestamp,
 }
 

@@ -50,8 +50,12 @@ impl Turn {
         ids: Vec<TaskId>,
         seq: u64,
     ) -> Result<(), WorkerError> {
-        let read = desk.coordinator.held(&self.lease, Some(ids)).await;
+        let read = desk.coordinator.held(&self.lease, Some(ids.clone())).await;
         let read = read.map_err(|error| self.failed(desk, worker, seq, error))?;
+        let is_held = |id: &TaskId| read.iter().any(|claimed| claimed.task.id == *id);
+        for id in ids.iter().filter(|id| !is_held(id)) {
+            self.ended_elsewhere(desk, id);
+        }
         for claimed in read {
             let is_known = match self.tasks.get(&claimed.task.id) {
                 Some(Entry::Live(task)) => {
@@ -65,5 +69,16 @@ impl Turn {
             }
         }
         Ok(())
+    }
+
+    /// Drops what this process knows of a claim that another server has ended: the store has what became of the task.
+    fn ended_elsewhere(&mut self, desk: &Arc<Desk>, id: &TaskId) {
+        if self.tasks.remove(id).is_none() {
+            return;
+        }
+        desk.hall().disowns(id, self.lease.id);
+        for command in self.stops.remove(id).into_iter().flatten() {
+            desk.acknowledge(&self.lease, command, "released");
+        }
     }
 }

@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeName, state::FIRST_DATA_VERSION};
+use crate::{NodeName, fingerprint, state::FIRST_DATA_VERSION};
+
+/// What the error of a lost node says of it.
+const LOST: &str = "was lost while it had the task";
 
 /// How many of the last errors a task keeps, unless its retry policy needs more.
 pub const DEFAULT_KEPT: usize = 8;
@@ -50,7 +53,7 @@ pub struct ErrorEntry {
     /// Whether the error records the loss of a node, and not an error of a handler.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     abandoned: bool,
-    /// The node whose handler failed; for a lost node, and from writers that do not say it, absent.
+    /// The node whose handler failed, or that was lost; absent when there was no handler, or the writer does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeName>,
     /// The data version of the handler that failed; absent for version 1.
@@ -74,10 +77,31 @@ impl ErrorEntry {
     pub fn abandoned(timestamp: Timestamp, node: &str) -> Self {
         Self {
             timestamp,
-            error: format!("the claim was abandoned: node {node} was lost while it had the task"),
+            error: format!("the claim was abandoned: node {node} {LOST}"),
             abandoned: true,
-            node: None,
+            node: node.parse().ok(),
             data_version: None,
+        }
+    }
+
+    /// Returns the [`fingerprint`] of the error. The loss of a node has the same one whatever the node was.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use jiff::Timestamp;
+    /// use windlass_statemachine::ErrorEntry;
+    ///
+    /// let lost = |node| ErrorEntry::abandoned(Timestamp::UNIX_EPOCH, node).fingerprint();
+    /// assert_eq!(lost("paris"), lost("berlin"));
+    /// ```
+    pub fn fingerprint(&self) -> String {
+        match &self.node {
+            Some(node) => {
+                let of_node = format!("node {node} {LOST}");
+                fingerprint(&self.error.replace(&of_node, LOST))
+            }
+            None => fingerprint(&self.error),
         }
     }
 
@@ -129,19 +153,21 @@ impl ErrorLog {
         self.trim(keep);
     }
 
-    /// Notes the node and the data version of the handler on the errors of this attempt: those after the first `known` ones.
-    pub(crate) fn name(&mut self, known: u64, node: Option<&NodeName>, data_version: u32) {
+    /// Notes on the errors after the first `known` ones where they happened: in a handler of this node, which writes this
+    /// data version, or, without a handler, on the node whose loss was the last error.
+    pub(crate) fn name(&mut self, known: u64, handler: Option<&NodeName>, data_version: u32) {
         let new = usize::try_from(self.total.saturating_sub(known)).unwrap_or(usize::MAX);
-        for entry in self
-            .entries
-            .iter_mut()
-            .rev()
-            .take(new)
-            .filter(|entry| !entry.abandoned)
-        {
-            entry.node = node.cloned();
-            entry.data_version =
-                Some(data_version).filter(|version| *version != FIRST_DATA_VERSION);
+        let from = self.entries.len().saturating_sub(new);
+        let before = from.checked_sub(1).and_then(|at| self.entries.get(at));
+        let lost = before.filter(|entry| entry.abandoned);
+        let lost = lost.and_then(|entry| entry.node.clone());
+        let version = Some(data_version).filter(|version| *version != FIRST_DATA_VERSION);
+        for entry in self.entries.iter_mut().skip(from) {
+            match handler {
+                _ if entry.abandoned => {}
+                Some(node) => (entry.node, entry.data_version) = (Some(node.clone()), version),
+                None => entry.node.clone_from(&lost),
+            }
         }
     }
 

@@ -189,8 +189,14 @@ fn errors_of_handlers_and_of_lost_nodes() {
         &ErrorEntry::abandoned(at, "n"),
         concat!(
             r#"{"timestamp":"2030-01-01T00:00:00.5Z","error":"the claim was abandoned: node n was lost "#,
-            r#"while it had the task","abandoned":true}"#,
+            r#"while it had the task","abandoned":true,"node":"n"}"#,
         ),
+    );
+    let mut named = ErrorEntry::new(at, "timed out");
+    (named.node, named.data_version) = ("n1".parse().ok(), Some(3));
+    golden(
+        &named,
+        r#"{"timestamp":"2030-01-01T00:00:00.5Z","error":"timed out","node":"n1","data_version":3}"#,
     );
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass::{store::NodeCommand, workers::protocol::ResultCode};
+use windlass::{StateKind, store::NodeCommand, workers::protocol::ResultCode};
 
 use crate::support::{Worker, complete, memory, server, submit, within};
 
@@ -91,6 +91,35 @@ async fn a_number_of_an_earlier_claim_says_nothing_about_the_present_one() {
     assert_eq!((second.n, second.result), (1, ResultCode::Applied));
     let done = worker.report(&one, "a", complete()).await;
     assert_eq!(done.result, ResultCode::Applied);
+}
+
+/// The first server, which no longer speaks, applies a return whose answer is lost. The other one, which knows an earlier state
+/// of the claim, answers the same return like the first.
+#[tokio::test]
+async fn a_return_that_another_server_has_applied_is_not_refused() {
+    for (end, state) in [
+        ("complete", StateKind::Completed),
+        ("pause", StateKind::Paused),
+    ] {
+        let (store, client) = memory().await;
+        let (one, other, mut worker) = (server(&store), server(&store), Worker::new("w"));
+        worker.register(&one, 1).await;
+        submit(&client, "a").await;
+        worker.exchange(&one, 3000).await;
+        let checkpoint = json!({"checkpoint": 1});
+        worker.report(&one, "a", checkpoint.clone()).await;
+        worker.exchange(&other, 0).await;
+        worker.report(&one, "a", checkpoint).await;
+        let before = worker.runs.clone();
+        let ends = || json!({"return": {"message": end}});
+        assert_eq!(worker.report(&one, "a", ends()).await.state, Some(state));
+        worker.runs = before;
+        let again = worker.report(&other, "a", ends()).await;
+        assert_eq!(
+            (again.result, again.state),
+            (ResultCode::Applied, Some(state))
+        );
+    }
 }
 
 /// A server that another one replaces has seen the commands of operators which that one has answered: it carries none of

@@ -9,6 +9,7 @@ use crate::{
     bulk::{Item, Report},
     exit::{Exit, Failure},
     global::Global,
+    hint::quoted,
     input,
     output::Output,
     waiting::{Deadline, WaitArgs, note_unhandled, reported},
@@ -66,8 +67,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     if args.wait.wait {
         let what = format!(
-            "signal '{sent}' to task '{}' is sent, and has no reply yet",
-            item.id
+            "signal '{sent}' to task '{}' is sent, and has no reply yet; the same command with --id {} waits for it again",
+            item.id,
+            quoted(sent.as_str())
         );
         let wait = async {
             tokio::select! {

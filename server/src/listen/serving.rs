@@ -133,7 +133,7 @@ async fn listener(listen: Listen, tls: &Option<Arc<Tls>>) -> Result<Listener, Er
     let no_files = |address: SocketAddr| {
         Error::Unusable(format!(
             "address {address} can be reached from other machines, and tokens would be sent in clear; listen on 127.0.0.1 \
-             or [::1], give a certificate with its key, or put a proxy with TLS in front and say so"
+             or [::1], give a certificate with its key (--tls-cert, --tls-key), or put a proxy with TLS in front (--behind-proxy)"
         ))
     };
     let (address, listener) = match listen {

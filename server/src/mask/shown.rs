@@ -29,6 +29,8 @@ struct Instead {
     props: Json,
     data: Option<Json>,
     earlier_data: Vec<EarlierData>,
+    /// Whether the length of earlier data is hidden: it tells a masked value.
+    hides_lengths: bool,
     result: Option<Json>,
     limits: Vec<Limit>,
     limited_by: Option<LimitedBy>,
@@ -45,6 +47,11 @@ impl Serialize for Shown<'_> {
             form.props = &instead.props;
             form.data = instead.data.as_ref();
             form.earlier_data = instead.earlier_data.iter().map(Into::into).collect();
+            if instead.hides_lengths {
+                form.earlier_data
+                    .iter_mut()
+                    .for_each(|one| one.bytes = None);
+            }
             form.result = instead.result.as_ref();
             form.limits = &instead.limits;
             form.limited_by = instead.limited_by.as_ref();
@@ -102,6 +109,7 @@ impl Hiding {
                 };
                 earlier.map(shown).collect()
             }),
+            hides_lengths: hidden.hides(Document::Data),
             result: of(Document::Result, result),
             limits: task.limits.iter().filter_map(limit).collect(),
             limited_by: record.limited_by.clone().and_then(|mut by| {

@@ -189,7 +189,7 @@ pub(super) fn outcome(seen: &Seen, sent: &Sent) -> Markup {
     });
     let Some(outcome) = &sent.outcome else {
         let waits = match &seen.task.node {
-            Some(_) => "delivered to its node; the handler has not answered yet",
+            Some(_) => "its node has the task; the handler has not answered yet",
             None => "waits for a node that claims the task",
         };
         return html! { span.waiting { (waits) } };

@@ -60,15 +60,20 @@ fn compare<'a>(
     }
 }
 
+/// A document: its bytes, unless a mask hides them, and its text if it is known.
+type Known<'a> = (Option<u64>, Option<&'a RawValue>);
+
 /// Shows the last changes of the data of a task, the newest first.
 pub(super) fn show(page: &Page, task: &Record) -> Markup {
     let kept = &task.earlier_data;
+    let is_masked = kept.iter().any(|earlier| earlier.bytes.is_none());
+    let now = || {
+        let bytes = task.data.as_ref().map_or(0, |json| json.get().len() as u64);
+        (Some(bytes).filter(|_| !is_masked), task.data.as_deref())
+    };
     let after = |at: usize| match kept.get(at + 1) {
         Some(next) => (next.bytes, next.data.as_deref()),
-        None => (
-            task.data.as_ref().map_or(0, |json| json.get().len() as u64),
-            task.data.as_deref(),
-        ),
+        None => now(),
     };
     html! {
         h3 { "How it has changed" }
@@ -84,19 +89,25 @@ pub(super) fn show(page: &Page, task: &Record) -> Markup {
     }
 }
 
-/// Shows one change: the bytes of a document, and the document if it is known.
-fn change(before: (u64, Option<&RawValue>), after: (u64, Option<&RawValue>)) -> Markup {
-    let is_known = |(bytes, json): (u64, Option<&RawValue>)| bytes == 0 || json.is_some();
+/// Shows one change.
+fn change(before: Known<'_>, after: Known<'_>) -> Markup {
+    let is_known = |(bytes, json): Known<'_>| bytes == Some(0) || json.is_some();
     if !is_known(before) || !is_known(after) {
-        return html! {
-            (before.0) " bytes → " (after.0) " bytes " span.dim { "(earlier data is kept up to 128 bytes)" }
+        return match (before.0, after.0) {
+            (Some(old), Some(new)) => html! {
+                (old) " bytes → " (new) " bytes " span.dim { "(earlier data is kept up to 128 bytes)" }
+            },
+            _ => html! { span.dim { "A mask hides what has changed" } },
         };
     }
     let mut places = Vec::new();
     let both = (before.1.map(RawValue::get), after.1.map(RawValue::get));
     compare(String::new(), both, DEPTH, &mut places);
+    let is_masked = before.0.is_none() || after.0.is_none();
     html! {
-        @if places.is_empty() { span.dim { "No difference that you may see" } }
+        @if places.is_empty() {
+            span.dim { @if is_masked { "A mask hides what has changed" } @else { "The same values, written in another way" } }
+        }
         @for place in places.iter().take(PLACES) {
             p { @if !place.path.is_empty() { bdi { b { (cut(&place.path, VALUE)) } } " " }
                 (value(place.before)) " → " (value(place.after)) }

@@ -127,7 +127,10 @@ fn row(page: &Page, node: &Node) -> Markup {
     let button = |command: &str, text: &str| {
         html! { form method="post" action={ (path) "/" (command) } { button { (text) } } }
     };
+    // The watch of a server, which claims nothing.
+    let is_server = node.slots == 0 && node.kinds.as_ref().is_some_and(Vec::is_empty);
     let state = match (node.draining, node.frozen) {
+        _ if is_server => "a server, for remote workers",
         (true, _) => "draining",
         (false, true) => "frozen",
         _ => "claims tasks",
@@ -143,7 +146,7 @@ fn row(page: &Page, node: &Node) -> Markup {
                     @for (name, value) in node.labels.iter().take(4) { " " span.label { bdi { (text::cut(name, 32)) "=" (text::cut(value, 32)) } } }
                 }
                 @if let Some(ahead) = ahead(node.joined_at, page.now) {
-                    p.error { "its clock is " (text::length(ahead)) " ahead of the clock of this server: set it right, then start the node again" }
+                    p.error { "it joined at a time that is " (text::length(ahead)) " ahead of the clock of this server: set its clock right, then start it again" }
                 }
                 @for fault in node.faults.iter().take(4) { p.error { "cannot run " (text::name(&fault.kind)) ": " bdi { (text::cut(&fault.reason, 200)) } } }
             }
@@ -164,7 +167,7 @@ fn row(page: &Page, node: &Node) -> Markup {
             }
             td.w { (page.ago(node.joined_at)) }
             @if page.is_admin() {
-                td { div.buttons {
+                td { @if !is_server { div.buttons {
                     @if node.frozen || node.draining { (button("unfreeze", "Unfreeze")) } @else { (button("freeze", "Freeze")) }
                     @if !node.draining {
                         details data-key={ "drain-" (node.name) } {
@@ -175,7 +178,7 @@ fn row(page: &Page, node: &Node) -> Markup {
                             }
                         }
                     }
-                } }
+                } } }
             }
         }
     }

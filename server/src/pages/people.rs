@@ -97,6 +97,7 @@ pub(super) fn form(page: &Page, task: &Record, signal: &Awaited, back: &str) -> 
 fn asked(task: &Record, signal: &Awaited) -> String {
     let schema = signal.schema.as_ref().map_or("", |schema| schema.get());
     let whole = (
+        &task.id,
         task.incarnation,
         task.version,
         &signal.name,
@@ -134,7 +135,13 @@ pub(super) async fn answer(page: Page, Path(id): Path<String>, fields: Fields) -
         .as_ref()
         .and_then(|schema| Schema::read(schema.get()));
     let payload = Form::of(schema.as_ref()).read(&fields)?;
-    let path = format!("/v1/tasks/{id}/signals/{}?{}", encoded(name), page.wait());
+    // A question has one answer: one that is sent again, or by somebody else, is the same signal.
+    let path = format!(
+        "/v1/tasks/{id}/signals/{}?id=answer-{}&{}",
+        encoded(name),
+        asked(&task, signal),
+        page.wait()
+    );
     let sent: Sending = page.api.post(&path, payload.unwrap_or_default()).await?;
     Ok(match fields.get("back") {
         Some("people") => page.to(&format!("/people?sent={id}")),

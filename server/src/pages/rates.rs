@@ -47,14 +47,14 @@ fn failing(page: &Page, window: &Window) -> Markup {
     let fails: Vec<_> = fails.take(KINDS).collect();
     html! {
         @if !fails.is_empty() {
-            h3 { "Failing kinds" }
+            h3 { "Failing kinds in the last " (window.name) }
             table.rows.numbers {
                 thead { tr { th { "Kind" } th.number { "Failed attempts" } th.number { "Failed" } th.number { "Claims lost" } } }
                 tbody { @for of in fails {
                     @let kind = of.kind.as_ref().map_or("others", |kind| kind.as_str());
                     tr data-key=(kind) {
                         td { @match &of.kind {
-                            Some(kind) => { a href={ (page.base) "/tasks?state=sleeping,fault,failed&kind=" (encoded(kind.as_str())) } { (text::name(kind.as_str())) } },
+                            Some(kind) => { a href={ (page.base) "/tasks?kind=" (encoded(kind.as_str())) } { (text::name(kind.as_str())) } },
                             None => { "others" },
                         } }
                         td.number { (of.failed_attempts) }

@@ -55,7 +55,7 @@ pub(super) struct Delivery {
 #[derive(Deserialize)]
 pub(super) struct Earlier {
     pub(super) until: Timestamp,
-    pub(super) bytes: u64,
+    pub(super) bytes: Option<u64>,
     pub(super) data: Option<Box<RawValue>>,
 }
 

@@ -97,7 +97,7 @@ fn left_out(page: &Page, record: &Record) -> Markup {
 fn reason(why: &serde_json::Value) -> String {
     match why.as_str() {
         Some("overlapped") => "an earlier run was live".to_owned(),
-        Some("missed") => "no node decided it soon enough".to_owned(),
+        Some("missed") => "no node was there to decide it soon enough".to_owned(),
         Some("skipped") => "an operator skipped it, or the schedule was paused".to_owned(),
         Some("refused") => "another task has the id of the run".to_owned(),
         Some(other) => other.to_owned(),
@@ -113,7 +113,7 @@ fn runs(page: &Page, record: &Record) -> Markup {
                 @if let Some(error) = &run.error { span.error { " " bdi { (text::cut(error, 300)) } } }
             }
         }
-        @if !record.runs.is_empty() { p { "Live: " @for id in record.runs.iter().take(RUNS) { (page.task(id)) " " } } }
+        @if !record.runs.is_empty() { p { "Runs of its last time: " @for id in record.runs.iter().take(RUNS) { (page.task(id)) " " } } }
         p { a href={ (page.base) "/tasks?label=" (encoded(&format!("schedule={}", record.id))) } { "All runs that are kept" } }
     }
 }

@@ -193,7 +193,10 @@ fn row(page: &Page, one: &Record) -> Markup {
                 @if let Some(wrong) = &one.wrong { p.error { bdi { (text::cut(wrong, 200)) } } }
             }
             td.w { @if let Some(spec) = &one.spec { (text::name(&spec.run.kind)) } }
-            td { @if let Some(next) = &one.next { (page.ago(next.due)) } @else { span.dim { "none" } } }
+            td {
+                @if let Some(next) = &one.next { (page.ago(next.due)) } @else { span.dim { "none" } }
+                @if let Some(missed) = one.counts.get("missed").filter(|missed| **missed > 0) { p.error { "missed " (text::grouped(*missed)) } }
+            }
             td { @if let Some(run) = &one.last_run { (text::state(run.state.as_deref().unwrap_or("quarantined"))) " " (page.task(&run.id)) } }
         }
     }

@@ -81,3 +81,11 @@ pub(super) async fn see(
         task,
     })
 }
+
+impl Seen {
+    /// Returns whether a signal with this name waits for a run of the task.
+    pub(super) fn is_answered(&self, name: &str) -> bool {
+        let mut waiting = self.commands.iter().filter(|sent| sent.outcome.is_none());
+        waiting.any(|sent| sent.command.name.as_deref() == Some(name))
+    }
+}

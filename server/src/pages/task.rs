@@ -48,7 +48,12 @@ pub(super) async fn show(page: Page, Path(id): Path<String>) -> Answer {
         (actions::proof(&page, &seen, query.get("sent")))
         (why(&page, &seen))
         @if let Some(signal) = &task.awaits_signal {
-            section.asked #asked { h2 { "It asks" } (people::form(&page, task, signal, "task")) }
+            section.asked #asked {
+                h2 { "It asks" }
+                @if seen.is_answered(&signal.name) {
+                    p.dim { "The signal " (text::name(&signal.name)) " was sent; it waits for a node that runs the task." }
+                } @else { (people::form(&page, task, signal, "task")) }
+            }
         }
         (actions::offer(&page, task))
         div.columns {

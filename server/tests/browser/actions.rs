@@ -14,7 +14,7 @@ async fn each_action_on_a_task_ends_with_its_proof() {
     desk.browser
         .click("form[action$='/commands/pause'] button")
         .await;
-    desk.browser.until("the proof", "/^pause: stopped after \\d+ ms, fence \\d+/.test(document.getElementById('proof')?.innerText)").await;
+    desk.browser.until("the proof", "/^pause: stopped after \\d+ ms \\(.*delivered after \\d+ ms\\), fence \\d+/.test(document.getElementById('proof')?.innerText)").await;
     desk.browser
         .click("form[action$='/commands/run'] button")
         .await;
@@ -45,7 +45,7 @@ async fn each_action_on_a_task_ends_with_its_proof() {
     desk.browser
         .until(
             "the proof of a kill",
-            "/killed after \\d+ ms, fence/.test(document.getElementById('proof')?.innerText)",
+            "/killed after \\d+ ms.*, fence/.test(document.getElementById('proof')?.innerText)",
         )
         .await;
     desk.browser.click("form[action$='/retry'] button").await;

@@ -8,7 +8,7 @@ use windlass_server::Role;
 use crate::{desk::Desk, many, webdriver::ENTER};
 
 /// How long a page may take until it is loaded, from a server without optimisation. A page that compares every task takes longer.
-const OPEN: Duration = Duration::from_secs(3);
+const OPEN: Duration = Duration::from_secs(10);
 
 /// The ids of the rows.
 const IDS: &str = "[...document.querySelectorAll('#tasks tbody a.id')].map((a) => a.innerText)";

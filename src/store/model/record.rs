@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
-    Author, Command, CommandId, Fence, Kind, Limit, NodeName, Outcome, QueuedCommand, StateKind,
-    Task, TaskId, TaskState, fingerprint,
+    Author, Command, CommandId, ErrorEntry, Fence, Kind, Limit, NodeName, Outcome, QueuedCommand,
+    StateKind, Task, TaskId, TaskState, fingerprint,
 };
 
 use crate::store::Error;
@@ -96,7 +96,7 @@ impl TaskRecord {
     /// cannot be read; `None` without an error. Tasks that failed for the same reason have the same fingerprint.
     pub fn fingerprint(&self) -> Option<String> {
         match &self.state {
-            Ok(state) => state.errors.last().map(|last| fingerprint(&last.error)),
+            Ok(state) => state.errors.last().map(ErrorEntry::fingerprint),
             // The text of the error names the task.
             Err(Error::Corrupt { reason, .. }) => Some(fingerprint(reason)),
             Err(other) => Some(fingerprint(&other.to_string())),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use windlass_statemachine::{Kind, StateKind, TaskId, TaskState, fingerprint};
+use windlass_statemachine::{ErrorEntry, Kind, StateKind, TaskId, TaskState};
 
 use crate::store::{FailedGroup, FailedTasks, TaskRecord};
 
@@ -16,7 +16,7 @@ pub(crate) const READ: usize = 10_000;
 /// Returns the fingerprint of the error with which a task has failed; `None` for another task.
 pub(crate) fn of(state: &TaskState) -> Option<String> {
     let last = (state.code() == StateKind::Failed).then(|| state.errors.last())?;
-    last.map(|last| fingerprint(&last.error))
+    last.map(ErrorEntry::fingerprint)
 }
 
 /// Failed tasks in groups.

@@ -121,10 +121,14 @@ pub(crate) fn terms(limits: &[Limit], terms: Option<Terms>) -> Option<Terms> {
     (terms != Terms::default()).then_some(terms)
 }
 
-/// Gives a state new data; null removes the data.
+/// Gives a state new data; null removes the data, and what it was before.
 pub(super) fn put_data(state: &mut TaskState, data: Option<&Json>, now: Timestamp) {
     if let Some(data) = data {
-        state.replace_data(Some(data.clone()).filter(|data| !data.is_null()), now);
+        match data.is_null() {
+            // What is removed is not kept either.
+            true => (state.data, state.earlier_data) = (None, Default::default()),
+            false => state.replace_data(Some(data.clone()), now),
+        }
     }
 }
 
@@ -182,6 +186,20 @@ mod tests {
         );
         assert!(check(&change.clone().priority(0)).is_ok());
         assert!(check(&change.due(Timestamp::UNIX_EPOCH)).is_ok());
+    }
+
+    #[test]
+    fn data_that_is_removed_is_not_kept() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut state = TaskState::new(now);
+        for data in ["1", "2"] {
+            put_data(&mut state, Some(&Json::parse("data", data).unwrap()), now);
+        }
+        assert_eq!(state.earlier_data.len(), 2);
+        put_data(&mut state, None, now);
+        assert_eq!(state.earlier_data.len(), 2, "no new data");
+        put_data(&mut state, Some(&Json::null()), now);
+        assert_eq!((&state.data, state.earlier_data.len()), (&None, 0));
     }
 
     #[test]

@@ -17,6 +17,10 @@ impl Machine {
         if self.has_run {
             state.has_started();
         }
+        if self.config.named_runs {
+            // When a remote worker receives a command, no server sees.
+            state.deliveries.clone_from(&self.state.deliveries);
+        }
         state.version = state.version.saturating_add(1);
         // The writer sets the id of each write.
         state.commit = None;
@@ -30,9 +34,8 @@ impl Machine {
             state.progress.clone_from(progress);
         }
         let known = self.state.errors.total();
-        state
-            .errors
-            .name(known, self.node.as_ref(), self.config.data_version);
+        let handler = self.node.as_ref().filter(|_| self.has_run);
+        state.errors.name(known, handler, self.config.data_version);
         state.errors.trim(self.kept_errors());
         out.push(Effect::Persist(Box::new(Write {
             follows: self.state.version,

@@ -57,7 +57,7 @@ pub const KEPT_DELIVERIES: usize = 8;
 pub struct Delivery {
     /// The place of the command in the queue.
     pub order: u64,
-    /// When the owner received it, in microseconds: a node, or the server that speaks for a remote worker.
+    /// When the owner received it, in microseconds. Of commands to remote workers it is not known.
     pub at: Timestamp,
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_statemachine::{Command, Fence, Message, Retry, TaskState};
+use windlass_statemachine::{Command, Fence, Message, NodeName, Retry, TaskState};
 
 use crate::common::{Rig, config, t, t0};
 use crate::{NONE, asleep};
@@ -102,6 +102,15 @@ fn an_abandoned_claim_fails_the_task_when_the_policy_gives_up() {
         "the retry policy gives up after 3 attempts: \
          the claim was abandoned: node n2 was lost while it had the task"
     );
+    // Both name the node that was lost, and have one fingerprint for each node.
+    let named = errors.iter().map(|entry| entry.node.as_ref());
+    let named: Vec<_> = named.map(|node| node.map(NodeName::as_str)).collect();
+    assert_eq!(named, [Some("n1"), Some("n2"), Some("n2")]);
+    assert_eq!(errors[0].fingerprint(), errors[1].fingerprint());
+    let mut elsewhere = errors[2].clone();
+    elsewhere.error = elsewhere.error.replace("n2", "paris");
+    elsewhere.node = "paris".parse().ok();
+    assert_eq!(elsewhere.fingerprint(), errors[2].fingerprint());
     assert_eq!(rig.stored(), ["done failed"]);
 
     // A claim that was released counts for nothing.

@@ -256,3 +256,24 @@ async fn a_form_of_an_earlier_question_answers_no_other() {
     until(&kit, "/tasks/a", "/tasks/a/answer").await;
     runner.shutdown().await;
 }
+
+/// A form that is sent twice before a node has the task is one signal: the second one would answer the next question.
+#[tokio::test]
+async fn a_question_has_one_answer() {
+    let kit = Kit::new().await;
+    let runner = asking(&kit, &["a"]).await;
+    runner.shutdown().await;
+    let fields = filled(&kit, "a", "name=approve&approved=true&by=ann").await;
+    let (one, again) = (
+        kit.form("/tasks/a/answer", &fields).await,
+        kit.form("/tasks/a/answer", &fields).await,
+    );
+    assert_eq!(one, again);
+    assert_eq!(kit.client.commands("a").await.unwrap().len(), 1);
+    let page = kit.page("/tasks/a").await;
+    assert!(
+        page.contains("it waits for a node that runs the task"),
+        "{page}"
+    );
+    assert!(!page.contains("/tasks/a/answer"), "{page}");
+}

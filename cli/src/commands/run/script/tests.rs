@@ -88,6 +88,7 @@ const PIECES: [&str; 44] = [
 struct Sh {
     dir: TempDir,
     program: &'static str,
+    runs: Cell<u32>,
 }
 
 impl Sh {
@@ -96,10 +97,14 @@ impl Sh {
         let show = dir.path().join("show");
         // Records how it was called: a line with the number of arguments, then each argument
         // followed by a NUL.
-        let text = "#!/bin/sh\n{ echo $#; printf '%s\\0' \"$@\"; } >> shown\n";
+        let text = "#!/bin/sh\n{ echo $#; printf '%s\\0' \"$@\"; } >> \"$SHOWN\"\n";
         fs::write(&show, text).unwrap();
         fs::set_permissions(show, fs::Permissions::from_mode(0o700)).unwrap();
-        Self { dir, program }
+        Self {
+            dir,
+            program,
+            runs: Cell::new(0),
+        }
     }
 
     fn path(&self) -> &Path {
@@ -108,11 +113,13 @@ impl Sh {
 
     /// Runs a script with the line as its argument, and returns what `show` was called with.
     fn run(&self, script: &Script, line: &str) -> Vec<u8> {
-        let shown = self.path().join("shown");
-        let _ = fs::remove_file(&shown);
+        // A part of a pipeline may outlive its script: it writes to the file of its own run.
+        self.runs.set(self.runs.get() + 1);
+        let shown = self.path().join(format!("shown-{}", self.runs.get()));
         Command::new(self.program)
             .args(["-c", script.text(), "sh", line])
             .current_dir(self.path())
+            .env("SHOWN", &shown)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -127,7 +134,9 @@ impl Sh {
             "{} executed {line:?} in {script:?}",
             self.program
         );
-        fs::read(shown).unwrap_or_default()
+        let text = fs::read(&shown).unwrap_or_default();
+        let _ = fs::remove_file(&shown);
+        text
     }
 }
 
