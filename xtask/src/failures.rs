@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn the_first_lines_of_each_failed_test_are_kept() {
         let mut output = String::from("test a ... FAILED\n\nfailures:\n\n---- a stdout ----\n");
-        for n in 0..20 {
+        for n in 0..2 * LINES {
             output.push_str(&format!("line {n}\n\n"));
         }
         output.push_str("---- b stdout ----\nwhy\n\nfailures:\n    a\n    b\n");

@@ -263,7 +263,7 @@ async fn a_question_has_one_answer() {
     let kit = Kit::new().await;
     let runner = asking(&kit, &["a"]).await;
     runner.shutdown().await;
-    let fields = filled(&kit, "a", "name=approve&approved=true&by=ann").await;
+    let fields = filled(&kit, "a", "name=approve&p.approved=true&p.by=ann").await;
     let (one, again) = (
         kit.form("/tasks/a/answer", &fields).await,
         kit.form("/tasks/a/answer", &fields).await,
