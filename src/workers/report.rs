@@ -367,7 +367,9 @@ impl Turn {
 async fn past(desk: &Arc<Desk>, item: &Item) -> ItemResult {
     let state = match desk.registry.get(&item.id).await {
         // The claim goes on: this process has given up what it knew of it, and reads it with the next request.
-        Ok(record) if record.node.is_some() && record.fence == item.fence => {
+        Ok(record)
+            if record.node.is_some() && record.fence == item.fence && record.state.is_ok() =>
+        {
             return result(item, ResultCode::Retry);
         }
         Ok(record) => record.state,
