@@ -107,6 +107,8 @@ pub(super) async fn show(page: Page) -> Answer {
         @if nodes.nodes.is_empty() {
             p.none { "No node is live, so nothing runs. This starts one for commands:" }
             pre.command { "windlass worker" }
+            p { "A node that runs and cannot write to the store, on a full disk for example, is not listed either. This says whether the store takes writes:" }
+            pre.command { "windlass doctor" }
         } @else {
             div.scroll tabindex="0" role="region" aria-label="Nodes and workers" {
                 table.rows {

@@ -114,7 +114,18 @@ fn why(page: &Page, seen: &Seen) -> Markup {
             Some("windlass node unfreeze NODE".to_owned()),
             Some(("/nodes".to_owned(), "Nodes")),
         ),
-        Some("full" | "fault" | "lost") => (
+        // A node that runs is lost when the store refuses its writes, on a full disk for example.
+        Some("lost") => (
+            Some("windlass doctor".to_owned()),
+            Some(match page.is_admin() {
+                true => (
+                    "/doctor".to_owned(),
+                    "Doctor: whether the store takes writes",
+                ),
+                false => ("/nodes".to_owned(), "Nodes"),
+            }),
+        ),
+        Some("full" | "fault") => (
             Some("windlass nodes".to_owned()),
             Some(("/nodes".to_owned(), "Nodes")),
         ),
