@@ -71,7 +71,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Drops what this process knows of a claim that another server has ended: the store has what became of the task.
+    /// Drops what this process knows of a claim that another server has ended: the store has the present state of the task.
     fn ended_elsewhere(&mut self, desk: &Arc<Desk>, id: &TaskId) {
         if self.tasks.remove(id).is_none() {
             return;

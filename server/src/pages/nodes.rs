@@ -19,7 +19,7 @@ use crate::problem::Problem;
 /// The most nodes, and the most kinds of a node, on the page.
 const MOST: usize = 100;
 const KINDS: usize = 6;
-/// From how many seconds on a clock that is ahead is told.
+/// By how many seconds a clock has to be ahead before the page says so.
 const AHEAD: i64 = 2;
 
 #[derive(Deserialize)]

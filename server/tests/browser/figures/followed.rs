@@ -40,7 +40,7 @@ const OBSERVE: &str = "
     });
 ";
 
-/// Begins to count anew.
+/// Begins to count again, from zero.
 const AGAIN: &str = "Object.assign(seen, { changes: 0, reads: 0, updates: 0, rows: new Set(), long: [], frames: 0, gap: 0, since: performance.now() });";
 
 const READ: &str = "(() => { const seconds = (performance.now() - seen.since) / 1000; const each = (n) => n / seconds; \

@@ -1,4 +1,4 @@
-//! [`all`]: waits until tasks have ended, and tells what is stored of those that have not.
+//! [`all`]: waits until tasks have ended, and shows what is stored of those that have not.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -7,8 +7,8 @@ use windlass::Client;
 
 use crate::{BoxError, settle::unsettled, world};
 
-/// How many tasks are told with their history.
-const TOLD: usize = 5;
+/// How many tasks are shown with their history.
+const SHOWN: usize = 5;
 
 /// Waits until all of these tasks have ended.
 ///
@@ -33,7 +33,7 @@ pub async fn all(client: &Client, ids: &[String], within: Duration) -> Result<()
             continue;
         };
         left += 1;
-        if left <= TOLD {
+        if left <= SHOWN {
             let task = world::load(client, record).await?;
             let _ = write!(text, "{id} {why}; {}", task.describe());
         }
