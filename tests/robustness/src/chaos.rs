@@ -194,7 +194,7 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
         traffic.reuse(rng.fork(), until),
         traffic.race(&other, rng.fork(), until),
         traffic.pass(&other, five, until),
-        disturb(&mut scene.workers, &scene.feed, three, start, settings),
+        disturb(&mut scene.workers, &scene.client, three, start, settings),
         shake(
             &mut scene.etcd,
             &scene.feed,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::time::{Instant, sleep_until};
+use windlass::Client;
 
 use crate::{
     BoxError,
@@ -53,7 +54,7 @@ enum Blow {
 /// Kills, stops and restarts workers at random moments.
 pub(crate) async fn disturb(
     workers: &mut [Worker],
-    feed: &Feed,
+    client: &Client,
     mut rng: Rng,
     start: Instant,
     settings: Settings,
@@ -99,7 +100,7 @@ pub(crate) async fn disturb(
                     // Some never wake.
                     wakes: shows || settings.kills == 0 || rng.bool(),
                 };
-                shown |= zombie::stand_still(worker, feed, how).await?;
+                shown |= zombie::stand_still(worker, client, how).await?;
             }
             Blow::ShutDown => {
                 worker.shut_down(SHUTDOWN).await?;
