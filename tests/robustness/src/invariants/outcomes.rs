@@ -99,12 +99,25 @@ fn is_rejected(later: &[Change], record: &CommandRecord, reason: &str) -> bool {
         let ChangeKind::Moved { to, .. } = c.what else {
             return false;
         };
+        if to == StateKind::Killed && missed(reason).is_some_and(|at| at <= c.at) {
+            return true;
+        }
         let refusal = TransitionError::NotInTable { from: to, message };
         let column = message as usize;
         let by_table = TABLE[to as usize].get(column).is_some_and(Option::is_none);
         let ended = to.is_terminal() && reason == format!("the task has ended: it is {to}");
         ended || by_table && reason == refusal.to_string()
     })
+}
+
+/// The deadline in the reason of a command that waited for a task which had missed it, and which a later
+/// command killed. Without a kill the task fails, and its end is the reason.
+fn missed(reason: &str) -> Option<jiff::Timestamp> {
+    let rest = reason.strip_prefix("the task did not ")?;
+    let at = rest
+        .strip_prefix("start by ")
+        .or(rest.strip_prefix("end by "))?;
+    at.parse().ok()
 }
 
 #[cfg(test)]
@@ -225,6 +238,36 @@ mod tests {
         both.extend(rejected(ENDED));
         let history = vec![sent(3), sent(4), by_command(3, completed(2))];
         holds(task(history, both));
+    }
+
+    #[test]
+    fn a_command_before_the_kill_of_a_task_that_missed_its_deadline_holds() {
+        let (epoch, later) = (jiff::Timestamp::UNIX_EPOCH, jiff::Timestamp::MAX);
+        let killed = || {
+            by_command(
+                4,
+                moved(2, ActionKind::Kill, StateKind::Runnable, StateKind::Killed),
+            )
+        };
+        let applied = || Outcome::Applied {
+            from: StateKind::Runnable,
+            to: StateKind::Killed,
+        };
+        let both = |reason: String| {
+            let mut both = rejected(&reason);
+            both.push((Command::Kill, applied()));
+            both
+        };
+        let history = || vec![sent(3), sent(4), killed()];
+        for missed in ["did not start by", "did not end by"] {
+            holds(task(history(), both(format!("the task {missed} {epoch}"))));
+        }
+        let no = "no state since has done that";
+        let early = format!("the task did not end by {later}");
+        caught(task(history(), both(early)), no);
+        let reason = format!("the task did not end by {epoch}");
+        caught(task(vec![sent(3), sleeps()], rejected(&reason)), no);
+        caught(task(vec![sent(3), completed(2)], rejected(&reason)), no);
     }
 
     #[test]
