@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use windlass::{Client, Runner, Store};
 use windlass_server::{Builder, Listen, Server, Serving, bulk};
 
-use crate::{changed_props::check_props, exit::Failure, metrics::Exporter};
+use crate::{changed_props::check_props, exit::Failure, global::Global, metrics::Exporter};
 
 /// How long requests may take to end when the server stops.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
@@ -17,9 +17,13 @@ pub(crate) const GRACE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// Returns a server of a store, as every command that serves makes it.
-pub(crate) fn builder(client: &Client, exporter: &Exporter) -> Builder {
+pub(crate) fn builder(global: &Global, client: &Client, exporter: &Exporter) -> Builder {
     let builder = Server::builder(client.store()).check(check_props);
-    builder.metrics(exporter.render())
+    let builder = builder.metrics(exporter.render());
+    match &global.store {
+        Some(url) => builder.store_url(url),
+        None => builder,
+    }
 }
 
 /// Serves on addresses of this machine, beside the work of another command.
@@ -28,11 +32,12 @@ pub(crate) fn builder(client: &Client, exporter: &Exporter) -> Builder {
 ///
 /// An address that cannot be used.
 pub(crate) async fn beside(
+    global: &Global,
     client: &Client,
     (addresses, exporter): (&[SocketAddr], &Exporter),
 ) -> Result<Serving, Failure> {
     let listens = addresses.iter().copied().map(Listen::Loopback);
-    let server = builder(client, exporter).build();
+    let server = builder(global, client, exporter).build();
     let serving = server.listen(listens).await?;
     for url in serving.urls() {
         info!(url, "listening");

@@ -137,6 +137,10 @@ impl Registry for UseCopied {
         self.registry().limits()
     }
 
+    fn write_error(&self) -> Option<Error> {
+        self.registry().write_error()
+    }
+
     async fn identity(&self) -> Result<String, Error> {
         self.registry().identity().await
     }

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{Router, http::Uri};
 use tokio_util::sync::CancellationToken;
-use windlass::{Invalid, Json, Kind, store::Store};
+use windlass::{
+    Invalid, Json, Kind,
+    store::{Store, for_other_processes},
+};
 
 use crate::{
     app::{App, Check, Metrics},
@@ -149,6 +152,26 @@ impl Builder {
         }
         self.settings.advertised.push(url);
         Ok(self)
+    }
+
+    /// Names the store as the option `--store` of the command line does, so that the pages say for which store their commands are;
+    /// without a name they are for the default one. A URL that only this process can use, or with a password, is not shown.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::store::Store;
+    /// use windlass_server::Server;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let store = Store::open("memory:").await?;
+    /// let server = Server::builder(&store).store_url("etcd://etcd.example.com:2379/jobs").build();
+    /// # drop(server);
+    /// # Ok(()) }
+    /// ```
+    pub fn store_url(mut self, url: &str) -> Self {
+        self.settings.store = for_other_processes(url);
+        self
     }
 
     /// Takes the user from a header of a proxy.

@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) longest_wait: Duration,
     /// The most open connections.
     pub(crate) connections: usize,
+    /// The store, as the option `--store` of the command line names it.
+    pub(crate) store: Option<String>,
     /// The URLs by which clients reach the server.
     pub(crate) advertised: Vec<String>,
     /// The files of the certificate.
@@ -56,6 +58,7 @@ impl Default for Settings {
             longest_wait: Duration::from_secs(300),
             // Those of as many workers, and as many others.
             connections: 8192,
+            store: None,
             advertised: Vec::new(),
             tls: None,
             trusted: None,

@@ -19,6 +19,7 @@ mod error;
 pub mod etcd;
 pub mod examine;
 pub(crate) mod export;
+pub(crate) mod last_write;
 pub mod memory;
 pub(crate) mod model;
 mod registry;
@@ -54,7 +55,7 @@ pub use remedy::{Advice, Remedy};
 pub use split::Split;
 pub use state_store::{StateRemoval, StateStore, StateWrite};
 pub use transfer::Transfer;
-pub use url::{has_password, without_password};
+pub use url::{for_other_processes, has_password, without_password};
 pub use windlass_statemachine::{
     message::SendCommand,
     operation::{Delete, Guard, IfExists, Operation, Require, Reschedule, RetryTask, Submit},

@@ -50,6 +50,13 @@ pub trait Registry: Send + Sync + 'static {
     /// Returns the limits of the store.
     fn limits(&self) -> Limits;
 
+    /// Returns why the store did not take the last write of this process (a full disk, a file that another program keeps
+    /// locked, a cluster without a quorum); `None` after one that it took, and before the first. Reads nothing. A store that
+    /// does not know it returns `None`, like the default.
+    fn write_error(&self) -> Option<Error> {
+        None
+    }
+
     /// Returns the identity of this namespace: 16 to 64 lower-case letters and digits, which can be
     /// part of a file name. Files that belong to a store are named after it, because one store can
     /// have several URLs (another order of endpoints, a link to a file), and one URL may refer to

@@ -1,4 +1,4 @@
-//! Hides passwords in the URLs of stores before they are printed or logged.
+//! The URLs of stores: hides passwords before they are printed or logged, and makes URLs for other processes.
 
 /// Returns whether the URL of a store may contain a password: user and password before the host, or a
 /// parameter after `?` with the name of a secret. No store reads a password there, but a user may
@@ -31,6 +31,34 @@ fn without_value(parameter: &str) -> String {
         true => format!("{name}=***"),
         false => parameter.to_owned(),
     }
+}
+
+/// Returns the URL by which another process of this machine, in any folder, finds the store. `None` for a store that only this
+/// process can use, and for a URL that may have a password.
+///
+/// # Example
+///
+/// ```
+/// use windlass::store::for_other_processes;
+///
+/// let here = std::env::current_dir()?.display().to_string();
+/// assert_eq!(for_other_processes("sqlite:tasks.db"), Some(format!("sqlite:{here}/tasks.db")));
+/// assert_eq!(for_other_processes("memory:"), None);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn for_other_processes(url: &str) -> Option<String> {
+    if has_password(url) {
+        return None;
+    }
+    #[cfg(feature = "sqlite")]
+    if let Some(file) = super::sqlite::Location::of(url) {
+        let path = file.path().to_str()?;
+        let setting = url.strip_prefix("sqlite:")?.strip_prefix(path)?;
+        let path = std::path::absolute(path).ok()?;
+        return Some(format!("sqlite:{}{setting}", path.to_str()?));
+    }
+    let is_cluster = url.starts_with("etcd:") || url.starts_with("etcds:");
+    is_cluster.then(|| url.to_owned())
 }
 
 /// Parts of the names of parameters that hold secrets.
@@ -76,6 +104,30 @@ mod tests {
         ] {
             assert!(!has_password(url), "{url}");
             assert_eq!(without_password(url), url);
+        }
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn another_process_finds_the_store_from_every_folder() {
+        let here = std::env::current_dir().unwrap();
+        let here = here.display();
+        for (url, found) in [
+            ("sqlite:/x/a.db", Some("sqlite:/x/a.db".to_owned())),
+            ("sqlite:a.db", Some(format!("sqlite:{here}/a.db"))),
+            (
+                "sqlite:b/a?b.db?synchronous=normal",
+                Some(format!("sqlite:{here}/b/a?b.db?synchronous=normal")),
+            ),
+            (
+                "etcds://h:1,h:2/n?compact-after=1h",
+                Some("etcds://h:1,h:2/n?compact-after=1h".to_owned()),
+            ),
+            ("etcd://user:secret@h:1/n", None),
+            ("etcd://h:1/n?password=secret", None),
+            ("memory:", None),
+        ] {
+            assert_eq!(for_other_processes(url), found, "{url}");
         }
     }
 }

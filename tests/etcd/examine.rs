@@ -193,6 +193,10 @@ async fn a_quota_that_fills_is_reported_before_it_is_full() {
         "{alarms}"
     );
     assert_eq!(of(&findings, "latency").verdict, Verdict::Error);
+    let refused = store.submit(vec![task("b")]).await.remove(0).unwrap_err();
+    assert!(refused.is_retryable(), "{refused}");
+    let error = store.write_error().expect("the last write was refused");
+    assert!(error.to_string().contains("the quota is full"), "{error}");
 }
 
 #[tokio::test]

@@ -186,8 +186,13 @@ fn user_role(text: &str) -> Result<(String, Role), String> {
 }
 
 impl Args {
-    fn builder(&self, client: &Client, exporter: &Exporter) -> Result<Builder, Failure> {
-        let mut builder = builder(client, exporter)
+    fn builder(
+        &self,
+        global: &Global,
+        client: &Client,
+        exporter: &Exporter,
+    ) -> Result<Builder, Failure> {
+        let mut builder = builder(global, client, exporter)
             .base_path(&self.base_path)
             .map_err(|error| Failure::Usage(format!("--base-path: {}", error.reason())))?
             .rate(self.rate)
@@ -284,7 +289,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let mut breaks = signal(SignalKind::interrupt()).map_err(signals)?;
     let listens = args.listens(&client).await?;
     let exporter = Exporter::install()?.namespace(&client);
-    let server = args.builder(&client, &exporter)?.build();
+    let server = args.builder(global, &client, &exporter)?.build();
     let serving = server.listen(listens).await?;
     let store = windlass::store::without_password(&global.store_url()?);
     for path in serving.sockets() {

@@ -260,7 +260,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         }
     };
     let serving = match &exporter {
-        Some(exporter) => Some(serving::beside(&client, (&args.serve, exporter)).await?),
+        Some(exporter) => Some(serving::beside(global, &client, (&args.serve, exporter)).await?),
         None => None,
     };
     let store = windlass::store::without_password(&global.store_url()?);

@@ -170,7 +170,7 @@ impl Exec {
 
     /// Passes this URL of the store to the commands, unless they cannot use it.
     pub fn store(mut self, url: &str) -> Self {
-        self.store = environment::store_for_commands(url).map(Arc::from);
+        self.store = windlass::store::for_other_processes(url).map(Arc::from);
         self
     }
 

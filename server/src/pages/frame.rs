@@ -9,10 +9,12 @@ use axum::{
 };
 use jiff::{Timestamp, tz::TimeZone};
 use maud::{Markup, html};
+use windlass::store::Error;
 
 use super::{
     api::{Api, Failure, Routes},
     assets,
+    cli::quoted,
     form::Fields,
     path, text, zone,
 };
@@ -85,6 +87,10 @@ pub(super) struct Page {
     /// How long an action waits for its outcome, so that the page that follows has the proof.
     wait: Duration,
     zone_name: String,
+    /// The store, as the command line names it; `None` for the default one.
+    store: Option<String>,
+    /// Why the store did not take the last write of this process.
+    write_error: Option<Error>,
     /// The path of the page below the base, and its query.
     uri: Uri,
 }
@@ -114,6 +120,8 @@ impl FromRequestParts<Arc<App>> for Page {
             zone,
             wait: WAIT.min(app.settings.longest_wait),
             zone_name,
+            store: app.settings.store.clone(),
+            write_error: app.store.registry().write_error(),
             uri,
         })
     }
@@ -196,11 +204,31 @@ impl Page {
                             button { "Search" }
                         }
                     }
-                    main #main tabindex="-1" { (body) }
+                    main #main tabindex="-1" { (self.writes()) (body) }
                     (self.footer(cli))
                 }
             }
         }
+    }
+
+    /// Says that the store takes no writes, and why to a caller who may know where it is.
+    fn writes(&self) -> Markup {
+        let Some(error) = &self.write_error else {
+            return Markup::default();
+        };
+        html! {
+            p.banner role="alert" {
+                strong { "The store takes no writes, so no task makes progress. " }
+                @if self.sees_everything() { bdi { (text::cut(&error.to_string(), 400)) } } @else { "Whoever runs the server sees why." }
+            }
+        }
+    }
+
+    /// Returns the line of a shell after which a command is for the store of these pages; `None` for the default store, and for
+    /// a caller who may not know where it is.
+    pub(super) fn store_line(&self) -> Option<String> {
+        let store = self.store.as_ref().filter(|_| self.sees_everything())?;
+        Some(format!("export WINDLASS_STORE={}", quoted(store)))
     }
 
     fn footer(&self, cli: &str) -> Markup {
@@ -215,6 +243,9 @@ impl Page {
         html! {
             footer {
                 p.cli { span.dim { "The same on the command line " } code #cli { bdi { (cli) } } }
+                @if let Some(line) = self.store_line() {
+                    p.cli { span.dim { "The commands of these pages need " } code.command { bdi { (line) } } }
+                }
                 div.status {
                     span #age data-at=(self.now) { "Data of " (text::clock(self.now, &self.zone)) }
                     button #pause type="button" hidden aria-pressed="false" { "Pause updates" }

@@ -64,7 +64,7 @@ pub(super) async fn show(State(app): State<Arc<App>>, page: Page) -> Answer {
     };
     let body = html! {
         h1 { "Overview" }
-        @if is_empty { (first_contact()) } @else {
+        @if is_empty { (first_contact(&page)) } @else {
             @if let Some(why) = &why { section #waiting data-settle="" { h2 { "What waits, and why" } (waiting(&page, &why.waiting)) } }
             @if let Some(rates) = &rates { section #rates { h2 { "Now" } (super::rates::show(&page, rates)) } }
             section #counts { h2 { "Tasks" } (table(&page, &counts.counts, stats.as_deref())) }
@@ -78,10 +78,11 @@ pub(super) async fn show(State(app): State<Arc<App>>, page: Page) -> Answer {
 }
 
 /// Says what to do with an empty store.
-pub(super) fn first_contact() -> Markup {
+pub(super) fn first_contact(page: &Page) -> Markup {
     html! {
         section.first {
             p { "There are no tasks yet. Three commands make one, run it, and show it:" }
+            @if let Some(line) = page.store_line() { pre.command { (line) } }
             pre.command { "windlass submit --id hello -- echo hello" }
             pre.command { "windlass worker --until-idle" }
             pre.command { "windlass get hello --history" }

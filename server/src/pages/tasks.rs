@@ -30,7 +30,7 @@ pub(super) async fn show(page: Page) -> Answer {
         h1 { "Tasks" }
         (filter(&page, &without_cursor))
         @if records.tasks.is_empty() && is_first && without_cursor.0.is_empty() {
-            (super::overview::first_contact())
+            (super::overview::first_contact(&page))
         } @else {
             @if !records.tasks.is_empty() { (super::bulk::offer(&page, &without_cursor)) }
             (rows::table(&page, &records.tasks))

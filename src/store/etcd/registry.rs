@@ -37,6 +37,10 @@ impl Registry for EtcdStore {
         self.0.limits()
     }
 
+    fn write_error(&self) -> Option<Error> {
+        self.0.write_error()
+    }
+
     async fn identity(&self) -> Result<String, Error> {
         self.0.queries.identity().await
     }

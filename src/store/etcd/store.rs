@@ -233,6 +233,10 @@ impl Components {
         }
     }
 
+    pub(crate) fn write_error(&self) -> Option<Error> {
+        self.access.link().write_error()
+    }
+
     pub(crate) fn limits(&self) -> Limits {
         let capacity = self.access.capacity();
         let (settled, operations) = (capacity.settled_at_once(), capacity.transaction());

@@ -104,6 +104,10 @@ impl Registry for Split {
         self.registry.limits()
     }
 
+    fn write_error(&self) -> Option<Error> {
+        self.registry.write_error()
+    }
+
     async fn identity(&self) -> Result<String, Error> {
         self.registry.identity().await
     }

@@ -33,6 +33,10 @@ impl Registry for SqliteStore {
         self.0.limits
     }
 
+    fn write_error(&self) -> Option<Error> {
+        self.0.writer.write_error()
+    }
+
     async fn identity(&self) -> Result<String, Error> {
         self.0
             .readers

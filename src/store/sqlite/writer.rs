@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    store::{Error, Limits},
+    store::{Error, Limits, last_write::LastWrite},
 };
 
 /// How often the log repeats a failure.
@@ -65,18 +65,21 @@ pub(super) struct Writer {
     jobs: mpsc::Sender<Message>,
     /// The error for every job on a file that is only read.
     refuses: Option<Error>,
+    last: Arc<LastWrite>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
     pub(super) fn start(setup: Setup) -> Result<Self, Error> {
         let (jobs, queue) = mpsc::channel();
+        let last = Arc::<LastWrite>::default();
         let thread = Thread {
             setup,
             intake: Intake::new(queue),
             kept: Kept::default(),
             warned: None,
             failing: None,
+            last: last.clone(),
         };
         let thread = std::thread::Builder::new()
             .name("windlass-sqlite-write".into())
@@ -85,6 +88,7 @@ impl Writer {
         Ok(Self {
             jobs,
             refuses: None,
+            last,
             thread: Some(thread),
         })
     }
@@ -94,6 +98,7 @@ impl Writer {
         Self {
             jobs: mpsc::channel().0,
             refuses: Some(error),
+            last: Arc::default(),
             thread: None,
         }
     }
@@ -101,6 +106,11 @@ impl Writer {
     /// Returns whether it refuses every job.
     pub(super) fn refuses(&self) -> bool {
         self.refuses.is_some()
+    }
+
+    /// Returns why the last transaction was not written.
+    pub(super) fn write_error(&self) -> Option<Error> {
+        self.last.error()
     }
 
     /// Runs `work` in a transaction, together with other waiting jobs. Returns when the transaction is
@@ -185,6 +195,7 @@ struct Thread {
     warned: Option<Instant>,
     /// When a warning about writes that fail was last logged; `None` after one that did not.
     failing: Option<Instant>,
+    last: Arc<LastWrite>,
 }
 
 /// What is kept from one transaction to the next.
@@ -233,6 +244,7 @@ impl Thread {
     fn serve(&mut self, mut jobs: Jobs) {
         match self.transact(&mut jobs) {
             Ok(()) => {
+                self.last.note(None);
                 if self.failing.take().is_some() {
                     tracing::info!(file = %self.setup.files.path().display(), "writes succeed again");
                 }
@@ -258,6 +270,7 @@ impl Thread {
             jobs.into_iter().for_each(|job| job.answer(None));
             return;
         };
+        self.last.note(Some(self.error("write", stop)));
         match stop {
             Stop::Sql(_) if self.failing.is_none_or(|at| at.elapsed() >= WARN_EVERY) => {
                 self.failing = Some(Instant::now());

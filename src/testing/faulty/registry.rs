@@ -33,6 +33,10 @@ impl Registry for FaultyStore {
         self.registry().limits()
     }
 
+    fn write_error(&self) -> Option<Error> {
+        self.registry().write_error()
+    }
+
     async fn identity(&self) -> Result<String, Error> {
         self.call(Operation::Read, self.registry().identity()).await
     }

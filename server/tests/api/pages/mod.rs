@@ -5,6 +5,7 @@ mod bulk;
 mod content;
 mod people;
 mod roles;
+mod writes;
 
 use windlass_server::{
     Role, Server, Sessions,

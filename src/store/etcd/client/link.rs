@@ -22,7 +22,10 @@ use tokio::{sync::Mutex, time::timeout};
 use tracing::warn;
 
 use super::{admission::Admission, fault::Fault, options::Options, past::Past};
-use crate::store::etcd::schema::{KeyValue, end_of};
+use crate::store::{
+    etcd::schema::{KeyValue, end_of},
+    last_write::LastWrite,
+};
 
 /// A revision is one message, and so is a page: both exceed the default of 4 MiB.
 const MAX_MESSAGE: usize = 1 << 30;
@@ -35,6 +38,7 @@ pub(crate) struct Link {
     members: Arc<Members>,
     admission: Arc<Admission>,
     past: Arc<Past>,
+    pub(super) last: Arc<LastWrite>,
 }
 
 /// The members, and the one in use.
@@ -104,6 +108,7 @@ impl Link {
                         members: Arc::new(members),
                         admission: Arc::new(Admission::new(options.user.is_some())),
                         past: Arc::default(),
+                        last: Arc::default(),
                     });
                 }
                 Ok(Err(e)) => failed = e.into(),

@@ -11,6 +11,7 @@ pub(crate) mod options;
 pub(crate) mod pages;
 pub(crate) mod past;
 mod watched;
+mod writes;
 
 pub(crate) use fault::{Fault, Limit};
 pub(crate) use limits::Capacity;

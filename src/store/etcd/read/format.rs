@@ -102,7 +102,7 @@ impl Reader {
         let txn = Txn::new()
             .when(when)
             .and_then([TxnOp::put(&*key, text, None)]);
-        let done = self.link.txn(txn).await?;
+        let done = self.link.write(txn).await?;
         Ok(done.succeeded())
     }
 }

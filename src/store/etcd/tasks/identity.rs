@@ -42,7 +42,7 @@ impl Queries {
             .when([none])
             .and_then([TxnOp::put(&*key, &*new, None)])
             .or_else([TxnOp::get(&*key, None)]);
-        let done = self.reader.link.txn(txn).await;
+        let done = self.reader.link.write(txn).await;
         let done = done.map_err(|fault| fault.into_error(OPERATION))?;
         if done.succeeded() {
             return Ok(new);

@@ -61,7 +61,7 @@ pub(crate) async fn fences_above(reader: &Reader, fence: Fence) -> Result<(), Er
             .when([as_read(&key, &stored), as_read(&note, &noted), no_node])
             .and_then([put, TxnOp::delete(&*note, None)])
             .or_else([TxnOp::get(&*nodes, Some(any))]);
-        let done = reader.link.txn(txn).await.map_err(failed)?;
+        let done = reader.link.write(txn).await.map_err(failed)?;
         if done.succeeded() {
             reader.fences.set(format.marks);
             return Ok(());

@@ -53,7 +53,7 @@ pub(crate) async fn set(access: &Access, change: &SetValue) -> Result<bool, Erro
         let txn = Txn::new()
             .when([Compare::mod_revision(&*key, CompareOp::Equal, revision)])
             .and_then([done, TxnOp::put(access.keys().audit(), line, None)]);
-        let answer = access.link().txn(txn).await;
+        let answer = access.link().write(txn).await;
         if answer
             .map_err(|fault| fault.into_error(OPERATION))?
             .succeeded()

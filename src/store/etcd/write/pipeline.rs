@@ -225,6 +225,6 @@ async fn send(link: Link, items: Vec<Waiting>) -> Outer {
             Txn::new().and_then(operations)
         }
     };
-    let answer = link.txn(txn).await;
+    let answer = link.write(txn).await;
     Outer { items, answer }
 }

@@ -141,13 +141,16 @@ fn started_at_all(subject: &Subject, run: Run) -> Option<String> {
     Some(format!("claim {fence} ran it, and it failed: {text}"))
 }
 
-/// A task that completed after its `end_by`.
+/// A task that completed after its `end_by`. The state has the time at which its node decided that: a cluster without a
+/// quorum may write it much later.
 fn completed_late(world: &World, subject: &Subject) -> Option<String> {
     let end_by = subject.record.task.end_by?;
     let ends = subject.history.iter().find(
         |change| matches!(change.what, ChangeKind::Moved { to, .. } if to == StateKind::Completed),
     )?;
-    let at = ends.at;
+    let state = subject.record.state.as_ref().ok();
+    let state = state.filter(|state| state.code() == StateKind::Completed);
+    let at = state.map_or(ends.at, |state| state.since.min(ends.at));
     (at > end_by + allowed(world))
         .then(|| format!("it completed at {at}, after its end_by {end_by}"))
 }
@@ -193,6 +196,7 @@ mod tests {
         let mut task = subject(whats);
         for (change, second) in task.history.iter_mut().zip(times) {
             change.at = at(second);
+            task.record.state.as_mut().unwrap().since = at(second);
         }
         task.record.task.start_by = Some(at(DEADLINE));
         task.record.task.end_by = Some(at(DEADLINE));
@@ -323,6 +327,11 @@ mod tests {
         holds(check(&ends(101)));
         assert_eq!(timed(&ends(101)).met, 1);
         caught(check(&ends(103)), "it completed at");
+        // Decided in time, and written by a cluster that had lost its quorum in the meantime.
+        let mut written_late = ends(110);
+        let task = written_late.subjects.get_mut("t").unwrap();
+        task.record.state.as_mut().unwrap().since = at(99);
+        holds(check(&written_late));
     }
 
     #[test]

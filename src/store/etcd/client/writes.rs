@@ -1,0 +1,21 @@
+//! The transactions that write, and whether the cluster took the last one.
+
+use etcd_client::{Txn, TxnResponse};
+
+use super::{fault::Fault, link::Link};
+use crate::store::Error;
+
+impl Link {
+    /// Like [`txn`](Self::txn), for a transaction that writes.
+    pub(crate) async fn write(&self, txn: Txn) -> Result<TxnResponse, Fault> {
+        let answer = self.txn(txn).await;
+        let error = answer.as_ref().err().cloned();
+        self.last.note(error.map(|fault| fault.into_error("write")));
+        answer
+    }
+
+    /// Returns why the cluster did not take the last write of this process.
+    pub(crate) fn write_error(&self) -> Option<Error> {
+        self.last.error()
+    }
+}
