@@ -14,6 +14,7 @@ mod failures;
 mod form;
 mod frame;
 mod limits;
+mod longest;
 mod nodes;
 mod overview;
 mod path;

@@ -93,6 +93,7 @@ pub(super) async fn show(page: Page) -> Answer {
         }
         _ => None,
     };
+    let longest = super::longest::show(&page).await?;
     let body = html! {
         h1 { "Nodes and workers" }
         @if let Some(reply) = &reply {
@@ -119,6 +120,7 @@ pub(super) async fn show(page: Page) -> Answer {
                 }
             }
             @if nodes.nodes.len() > MOST { p.dim { "The first " (MOST) " of " (nodes.nodes.len()) " nodes." } }
+            (longest)
         }
     };
     Ok(page.show((Place::Nodes, "Nodes"), "windlass nodes", &body))

@@ -3,6 +3,7 @@
 mod actions;
 mod bulk;
 mod content;
+mod longest;
 mod people;
 mod roles;
 mod writes;
