@@ -51,8 +51,8 @@ pub trait Registry: Send + Sync + 'static {
     fn limits(&self) -> Limits;
 
     /// Returns why the store did not take the last write of this process (a full disk, a file that another program keeps
-    /// locked, a cluster without a quorum); `None` after one that it took, and before the first. Reads nothing. A store that
-    /// does not know it returns `None`, like the default.
+    /// locked, a cluster without a quorum); `None` after one that it took, before the first, and a minute after the
+    /// failure. Reads nothing. A store that does not know it returns `None`, like the default.
     fn write_error(&self) -> Option<Error> {
         None
     }

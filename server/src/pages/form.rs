@@ -1,6 +1,6 @@
 //! [`Fields`]: the pairs of a form or of a query.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::{
     body::Body,
@@ -15,12 +15,35 @@ use crate::{app::App, problem::Problem};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields(pub(super) Vec<(String, String)>);
 
+/// The fields of the form of a request, for the page of a refusal: a browser may have forgotten them.
+#[derive(Clone, Default)]
+pub(super) struct Sent(Arc<OnceLock<Fields>>);
+
+/// The fields that no person has typed.
+const HIDDEN: [&str; 6] = ["action", "asked", "back", "key", "tasks", "zone"];
+
+impl Sent {
+    /// Returns the fields that a person has typed.
+    pub(super) fn typed(&self) -> impl Iterator<Item = (&str, &str)> {
+        let fields = self.0.get().into_iter().flat_map(|fields| &fields.0);
+        let fields = fields.map(|(name, value)| (name.as_str(), value.as_str()));
+        fields.filter(|(name, value)| !value.trim().is_empty() && !HIDDEN.contains(name))
+    }
+}
+
 impl FromRequest<Arc<App>> for Fields {
     type Rejection = Failure;
 
     async fn from_request(request: Request<Body>, app: &Arc<App>) -> Result<Self, Failure> {
+        let sent = request.extensions().get::<Sent>().cloned();
         match Form::from_request(request, app).await {
-            Ok(Form(pairs)) => Ok(Self(pairs)),
+            Ok(Form(pairs)) => {
+                let fields = Self(pairs);
+                if let Some(sent) = sent {
+                    let _ = sent.0.set(fields.clone());
+                }
+                Ok(fields)
+            }
             Err(error) => {
                 let what = error.body_text();
                 Err(Problem::new(error.status(), "body", what).into())

@@ -11,10 +11,14 @@ use axum::{
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{assets, frame, path, text};
+use super::{assets, form::Sent, frame, path, text};
 
 /// The most bytes of a problem document.
 const MOST: usize = 1 << 20;
+
+/// How many fields of a refused form are shown, and the most characters of each.
+const FIELDS: usize = 20;
+const TYPED: usize = 20_000;
 
 /// What a page may load and do: nothing of other hosts, and nothing that stands in the page itself.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
@@ -36,15 +40,17 @@ struct Shown {
 /// Makes a page of a problem document, and adds what browsers may do with a page.
 pub(super) async fn as_page(
     Extension(base): Extension<Base>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
+    let sent = Sent::default();
+    request.extensions_mut().insert(sent.clone());
     let mut response = next.run(request).await;
     let of = |response: &Response| response.headers().get(header::CONTENT_TYPE).cloned();
     let is_problem =
         of(&response).is_some_and(|of| of.as_bytes().starts_with(b"application/problem"));
     if is_problem {
-        response = page(&base.0, response).await;
+        response = page(&base.0, response, &sent).await;
     }
     protect(response.headers_mut());
     response
@@ -59,7 +65,7 @@ pub(crate) fn protect(headers: &mut HeaderMap) {
     }
 }
 
-async fn page(base: &str, response: Response) -> Response {
+async fn page(base: &str, response: Response, sent: &Sent) -> Response {
     let (mut head, body) = response.into_parts();
     let bytes = to_bytes(body, MOST).await.unwrap_or_default();
     let shown: Shown = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -68,6 +74,11 @@ async fn page(base: &str, response: Response) -> Response {
         _ => html! {
             h1 { (head.status.as_u16()) " " (shown.title) }
             p.problem role="alert" { bdi { (text::cut(&shown.detail, 2000)) } }
+            @for (at, (name, value)) in sent.typed().take(FIELDS).enumerate() {
+                @if at == 0 { h2 { "What you sent" } }
+                h3 { bdi { (text::cut(name, 80)) } }
+                pre.sent { bdi { (text::cut(value, TYPED)) } }
+            }
             p { a href={ (base) "/tasks" } { "All tasks" } " · " a href=(path::at(base, "/")) { "Overview" } }
         },
     };

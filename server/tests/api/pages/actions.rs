@@ -175,11 +175,22 @@ async fn a_failed_task_is_grouped_and_retried_with_other_values() {
         page.contains("started again") && page.contains("incarnation 1") && page.contains("2.50"),
         "{page}"
     );
-    let mut wrong = request(&kit.admin, "POST /tasks/b2/retry", "props=%7B");
+    let mut wrong = request(
+        &kit.admin,
+        "POST /tasks/b2/retry",
+        "props=%7B%3Cb%3E&back=hidden&data=",
+    );
     let kind = "application/x-www-form-urlencoded".parse().unwrap();
     wrong.headers_mut().insert(header::CONTENT_TYPE, kind);
     let refused = kit.send(wrong).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    // What was typed is not lost.
+    let sent = refused.text.split_once("What you sent").unwrap().1;
+    assert!(
+        sent.contains("<bdi>props</bdi>") && sent.contains("{&lt;b&gt;"),
+        "{sent}"
+    );
+    assert!(!sent.contains("back") && !sent.contains("data"), "{sent}");
     assert!(checked(&refused).contains("is not JSON"));
 }
 

@@ -9,8 +9,12 @@ impl Link {
     /// Like [`txn`](Self::txn), for a transaction that writes.
     pub(crate) async fn write(&self, txn: Txn) -> Result<TxnResponse, Fault> {
         let answer = self.txn(txn).await;
-        let error = answer.as_ref().err().cloned();
-        self.last.note(error.map(|fault| fault.into_error("write")));
+        match &answer {
+            Ok(_) => self.last.note(None),
+            // It says something about a node, and nothing about the cluster.
+            Err(Fault::LeaseGone) => {}
+            Err(fault) => self.last.note(Some(fault.clone().into_error("write"))),
+        }
         answer
     }
 
