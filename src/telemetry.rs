@@ -136,8 +136,8 @@ pub const METRICS: [Metric; 24] = [
     metric(COMMIT_DURATION, MetricKind::Histogram, "seconds", &[], "The duration of one call that writes transitions"),
     metric(COMMIT_BATCH, MetricKind::Histogram, "count", &[], "The number of writes in one such call"),
     metric(RENEWALS, MetricKind::Counter, "count", &["outcome"], "Renewals of leases; `outcome` is `renewed` or `failed`"),
-    metric(MARGIN, MetricKind::Gauge, "seconds", &[], "How long the node would still have trusted its lease when the last renewal was answered"),
-    metric(STORE_ERRORS, MetricKind::Counter, "count", &["operation", "class"], "Errors of the store; `operation` is `claim`, `commit` or `renew`, `class` is `fenced`, `superseded`, `unavailable`, `corrupt`, `too_large`, `invalid` or `other`"),
+    metric(MARGIN, MetricKind::Gauge, "seconds", &[], "How long the node would still have trusted its lease when the last renewal was answered; 0 while it has no lease"),
+    metric(STORE_ERRORS, MetricKind::Counter, "count", &["operation", "class"], "Errors of the store; `operation` is `claim`, `commit`, `join` or `renew`, `class` is `fenced`, `superseded`, `unavailable`, `corrupt`, `too_large`, `invalid` or `other`"),
     metric(COMMAND_STOP, MetricKind::Histogram, "seconds", &["command"], "The time from when a node received a command that stops a running handler until the handler ended; `command` is `sleep`, `pause`, `release`, `complete` or `kill`"),
     metric(SCHEDULE_TIMES, MetricKind::Counter, "count", &["outcome"], "Times of schedules that were decided; `outcome` is `fired`, `missed`, `skipped`, `overlapped` or `refused`. A decision whose write is repeated is counted again"),
     metric(SKEW, MetricKind::Gauge, "seconds", &[], "How far other clocks are ahead of the clock of this node, at least: from the times in the tasks that the node has claimed since the last interval; 0 when none is ahead"),
@@ -337,6 +337,11 @@ impl NodeMetrics {
 pub(crate) fn renewed(left: Duration) {
     metrics::counter!(RENEWALS, "outcome" => "renewed").increment(1);
     metrics::gauge!(MARGIN).set(left.as_secs_f64());
+}
+
+/// Records that the node has no lease.
+pub(crate) fn lease_lost() {
+    metrics::gauge!(MARGIN).set(0.0);
 }
 
 /// Records a failed renewal of the lease.

@@ -28,7 +28,7 @@ use crate::{
     connection::{Connection, Way},
     origin::{check_host, check_no_browser, check_page},
     params::whole,
-    problem::Problem,
+    problem::{OfStore, Problem},
 };
 
 /// The header with the id of a request.
@@ -87,6 +87,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     let (mut response, by) = match admit(&app, &head).await {
         Ok((caller, mut permits)) => {
             let by = caller.key();
+            let sees_everything = caller.scope.is_everything();
             head.extensions.insert(caller);
             let mut request = Request::from_parts(head, body);
             let opened = match permits.1 {
@@ -102,6 +103,10 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
                     body,
                     _permits: permits,
                 })
+            };
+            let response = match response.extensions().get::<OfStore>() {
+                Some(of) if !sees_everything => of.without_place().into_response(),
+                _ => response,
             };
             (response.map(in_work), by)
         }

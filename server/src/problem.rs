@@ -31,6 +31,26 @@ pub(crate) struct Problem {
     refused: Vec<u8>,
     /// The error of the only operation of a transaction.
     alone: Option<Box<Error>>,
+    /// Whether it is an error of the store, whose text may name its files and addresses.
+    of_store: bool,
+}
+
+/// Marks an answer whose text may name the files and addresses of the store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OfStore {
+    code: &'static str,
+    retry_after: Option<u64>,
+}
+
+impl OfStore {
+    /// Returns the answer for a caller who may not know where the store is.
+    pub(crate) fn without_place(self) -> Problem {
+        let detail = "the store cannot do this at present; whoever runs the server sees why";
+        Problem {
+            retry_after: self.retry_after,
+            ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, self.code, detail)
+        }
+    }
 }
 
 /// An answer that is not a success (RFC 9457).
@@ -65,7 +85,21 @@ impl Problem {
             retry_after: None,
             refused: Vec::new(),
             alone: None,
+            of_store: false,
         }
+    }
+
+    /// Returns the problem as a caller may see it who may not know where the store is.
+    pub(crate) fn without_place(self) -> Self {
+        match self.of_store() {
+            Some(of) => of.without_place(),
+            None => self,
+        }
+    }
+
+    fn of_store(&self) -> Option<OfStore> {
+        let (code, retry_after) = (self.code, self.retry_after);
+        self.of_store.then_some(OfStore { code, retry_after })
     }
 
     /// A wrong field of the request.
@@ -236,6 +270,7 @@ impl From<Error> for Problem {
             retry_after: error.is_retryable().then_some(1),
             refused,
             alone,
+            of_store: status == StatusCode::SERVICE_UNAVAILABLE,
             ..Self::new(status, code, detail(&error))
         }
     }
@@ -324,6 +359,9 @@ fn detail(error: &Error) -> String {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = (self.status, self.json()).into_response();
+        if let Some(of) = self.of_store() {
+            response.extensions_mut().insert(of);
+        }
         let headers = response.headers_mut();
         let json = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, json);

@@ -115,6 +115,7 @@ impl Keeper {
                 return;
             }
             self.until.send_replace(Instant::now());
+            telemetry::lease_lost();
             let (ended, handlers) = oneshot::channel();
             if self
                 .to_engine
@@ -333,6 +334,9 @@ impl Keeper {
                 // one.
                 Err(Error::AlreadyExists { .. }) if self.abandon(&mut lost).await => {}
                 Err(e) => {
+                    if e.is_retryable() {
+                        telemetry::store_error("join", &e);
+                    }
                     if e.is_retryable()
                         && let Some(last) = self.errors.count(&e)
                     {

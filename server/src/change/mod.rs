@@ -35,6 +35,11 @@ struct Admitted {
 }
 
 impl<'a> Change<'a> {
+    /// Returns whether the caller may see what concerns the whole namespace.
+    pub(crate) fn sees_everything(&self) -> bool {
+        self.by.scope.is_everything()
+    }
+
     pub(crate) fn new(app: &'a Arc<App>, by: &'a Operator) -> Self {
         let request = String::new();
         Self { app, by, request }

@@ -74,7 +74,7 @@ pub(super) async fn show(page: Page) -> Answer {
             @if !read.is_complete { "There are more: " }
             a href={ (page.base) "/tasks" (all.query()) } { "All failed tasks, the newest first" }
         }
-        @if read.failures.is_empty() { p.none { "No task has failed." } } @else { (table(&page, &read.failures, kind)) }
+        @if read.failures.is_empty() { p.none { "No task has failed for good. " a href={ (page.base) "/tasks?error=" } { "Tasks with an error" } " may be tried again." } } @else { (table(&page, &read.failures, kind)) }
     };
     Ok(page.show(
         (Place::Failures, "Failures"),

@@ -159,7 +159,7 @@ fn table(page: &Page, counts: &[Count], stats: Option<&Stats>) -> Markup {
                         }
                         @if stats.is_some() {
                             td.number { @if let Some(due) = oldest(kind) {
-                                a href={ (page.base) "/tasks?order=due&state=runnable&kind=" (encoded(kind)) } { (page.ago(due)) }
+                                a href={ (page.base) "/tasks?order=due&kind=" (encoded(kind)) } { (page.ago(due)) }
                             } }
                         }
                     }

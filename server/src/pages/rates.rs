@@ -54,7 +54,7 @@ fn failing(page: &Page, window: &Window) -> Markup {
                     @let kind = of.kind.as_ref().map_or("others", |kind| kind.as_str());
                     tr data-key=(kind) {
                         td { @match &of.kind {
-                            Some(kind) => { a href={ (page.base) "/tasks?kind=" (encoded(kind.as_str())) } { (text::name(kind.as_str())) } },
+                            Some(kind) => { a href={ (page.base) "/tasks?error=&kind=" (encoded(kind.as_str())) } { (text::name(kind.as_str())) } },
                             None => { "others" },
                         } }
                         td.number { (of.failed_attempts) }

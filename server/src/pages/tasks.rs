@@ -17,7 +17,7 @@ pub(super) async fn show(page: Page) -> Answer {
     // A form sends its empty fields too.
     query
         .0
-        .retain(|(name, value)| !value.trim().is_empty() || is_flag(name));
+        .retain(|(name, value)| !value.trim().is_empty() || is_flag(name) || name == "error");
     let mut asked = query.clone();
     asked = asked.with("props", "false");
     if asked.get("limit").is_none() {

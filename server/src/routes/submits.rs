@@ -86,6 +86,7 @@ pub(super) async fn submit_each(
             Ok(place)
         })
         .collect();
+    let sees_everything = change.sees_everything();
     let mut done = change.submits(good, key).await.into_iter();
     let result = |place: Result<(TaskId, bool), Problem>| {
         let (id, replaces) = place?;
@@ -97,7 +98,8 @@ pub(super) async fn submit_each(
     results
         .map(|result: Result<_, Problem>| match result {
             Ok(form) => Outcome::Submitted(form),
-            Err(problem) => Outcome::problem(&problem),
+            Err(problem) if sees_everything => Outcome::problem(&problem),
+            Err(problem) => Outcome::problem(&problem.without_place()),
         })
         .collect()
 }

@@ -71,7 +71,7 @@ impl fmt::Display for WaitReason {
             Self::Lost(node) => {
                 write!(
                     f,
-                    "its node {node} is lost: others take it when the lease ends"
+                    "its node {node} is lost or cannot write to the store: others take it when the lease has ended and the store takes writes"
                 )
             }
             Self::Copied(mark) => write!(f, "this store was {mark}, and its tasks run there"),

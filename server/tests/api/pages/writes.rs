@@ -64,6 +64,19 @@ async fn a_page_says_that_the_store_takes_no_writes_until_it_does() {
     }
     let page = kit.page_as(&scoped, "/tasks").await;
     assert!(page.contains(says) && !page.contains("w.db"), "{page}");
+    // Nor do the answers to what it sends.
+    let task = format!(r#"{{"kind":"mail","props":"{}"}}"#, "x".repeat(1 << 17));
+    for (body, status) in [(task.clone(), 503), (format!("[{task}]"), 200)] {
+        let of_admin = kit.call("POST /v1/tasks", body.clone()).await;
+        assert!(of_admin.text.contains("w.db"), "{}", of_admin.text);
+        let answer = kit.call_as(&scoped, "POST /v1/tasks", body.clone()).await;
+        assert_eq!(answer.status, status, "{}", answer.text);
+        assert!(
+            answer.text.contains("unavailable") && !answer.text.contains("w.db"),
+            "{}",
+            answer.text
+        );
+    }
     kit.client.force_delete(&sent[0]).await.unwrap();
     assert!(!kit.page("/").await.contains(says));
 }
