@@ -24,15 +24,19 @@ pub struct Stats {
     pub is_scan: bool,
 }
 
-/// How many tasks of a kind there are. Each task counts in exactly one of the fields; [`held_back`](Self::held_back)
+/// How many tasks of a kind there are. Each task counts in exactly one of the numbers ([`limited`](Self::limited) is a part of
+/// [`available`](Self::available)); [`held_back`](Self::held_back)
 /// adds why tasks of `available` and `waiting` are not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KindStats {
     /// The kind.
     pub kind: Kind,
-    /// Tasks that are due and that no node has claimed.
+    /// Tasks that are due and that no node has claimed; also those whose waits have ended, as far as they were read.
     pub available: u64,
+    /// Those of them that wait for a slot of a limit, whether a node could otherwise claim them or not: more nodes would not help.
+    /// A task waits for a slot once a node has tried to claim it.
+    pub limited: u64,
     /// Tasks that sleep until a later time.
     pub future: u64,
     /// Tasks that wait for other tasks.

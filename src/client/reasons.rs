@@ -75,7 +75,9 @@ impl Client {
         let at_least = page.next.is_some();
         let mut reasons = self.wait_reasons(&waits, nodes).await?;
         reasons.retain(|reason| !matches!(reason, Some(WaitReason::Tasks(_))));
-        let over = reasons.len() as u64;
+        let over = (reasons.len() as u64).min(of.waiting);
+        of.waiting -= over;
+        of.available += over;
         let found = grouped(reasons.into_iter().flatten(), at_least);
         of.waits_are_over(over, found, |reason| matches!(reason, WaitReason::Tasks(_)));
         Ok(())
@@ -113,6 +115,9 @@ impl Client {
                     _ => {}
                 }
             }
+            let over = over.min(of.awaiting_signal);
+            of.awaiting_signal -= over;
+            of.available += over;
             of.waits_are_over(over, grouped(others.into_iter(), at_least), is_wait);
             if claimed > 0 {
                 of.also_held([HeldBack {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Kind, StateKind};
+use windlass_statemachine::{Bound, Kind, Limit, StateKind};
 
 use super::{
     Client, WaitReason,
@@ -199,6 +199,12 @@ fn kinds(counted: &TaskStats, nodes: &[NodeRecord], limits: &[LimitUse]) -> Vec<
         .collect()
 }
 
+/// Returns how many slots of a limit are free.
+fn free(limit: &Limit, taken: u32) -> u64 {
+    let (Bound::AtOnce(most) | Bound::Starts { most, .. }) = limit.bound();
+    most.saturating_sub(taken).into()
+}
+
 /// The counts of a kind, and its available tasks by data version, with the first due time.
 struct Gathered {
     stats: KindStats,
@@ -210,6 +216,7 @@ impl Gathered {
         let stats = KindStats {
             kind: kind.clone(),
             available: 0,
+            limited: 0,
             future: 0,
             waiting: 0,
             awaiting_signal: 0,
@@ -259,16 +266,19 @@ impl Gathered {
             by_labels |= wanted.depends_on_labels(nodes);
         }
         for held in counted.held.iter().filter(|held| held.kind == kind) {
-            let tasks = held.tasks.min(takeable);
             let mut uses = limits.iter();
             let of = uses.find(|of| of.key == held.key && of.form == held.form);
-            let Some((limit, until)) = of.and_then(|of| Some((of.limit.clone()?, of.next))) else {
+            let found = of.and_then(|of| Some((of.limit.clone()?, of.taken, of.next)));
+            let Some((limit, taken, until)) = found else {
                 continue;
             };
+            self.stats.limited += held.tasks.saturating_sub(free(&limit, taken));
+            let tasks = held.tasks.min(takeable);
             takeable -= tasks;
             let limited = LimitedBy { limit, until };
             self.hold(WaitReason::Limit(limited), tasks, !counted.held_is_complete);
         }
+        self.stats.limited = self.stats.limited.min(self.stats.available);
         if let Some((tasks, reason)) = full {
             self.hold(reason, tasks.min(takeable), false);
         }

@@ -82,8 +82,8 @@ impl<'a> WhyForm<'a> {
 pub struct TaskWhyForm {
     /// The name of the reason; `null` for a task that is not due, runs, has ended, or will be claimed.
     pub reason: Option<&'static str>,
-    /// The reason in words, or what the task does. `null` for a token with a scope that has a reason: it does not see nodes and
-    /// other tasks.
+    /// The reason in words, or what the task does. `null` for a token with a scope that has a reason: it sees neither the
+    /// list of the nodes nor other tasks (its tasks name the nodes that had them).
     pub text: Option<String>,
 }
 

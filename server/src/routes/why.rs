@@ -120,7 +120,8 @@ pub(super) struct ScaleForm {
     wanted: u64,
     /// Tasks that are due, and that no node has claimed.
     available: u64,
-    /// Those of them that wait for a slot of a limit: more nodes would not help.
+    /// Those of them that wait for a slot of a limit: more nodes would not help. A task waits for a slot once a node has tried to
+    /// claim it.
     limited: u64,
     /// Tasks that a node has claimed.
     claimed: u64,
@@ -146,9 +147,7 @@ pub(super) async fn scale(
     let of = stats.kinds.iter().find(|of| of.kind == kind);
     let nodes = by.client().nodes().await?;
     let handle = nodes.iter().filter(|node| node.spec.runs(&kind));
-    let limits = of.iter().flat_map(|of| &of.held_back);
-    let limits = limits.filter(|held| matches!(held.reason, WaitReason::Limit(_)));
-    let limited: u64 = limits.map(|held| held.tasks).sum();
+    let limited = of.map_or(0, |of| of.limited);
     let available = of.map_or(0, |of| of.available);
     let claimed = of.map_or(0, |of| of.claimed);
     let due = of.and_then(|of| of.oldest_due);

@@ -86,6 +86,13 @@ fn a_task_counts_for_one_reason() {
     // No node can read the data of the tasks that the limit holds back.
     let none = [("no_node", 11), ("tasks", 3)];
     assert_eq!(reasons(&counted, &[]).0, none);
+    // An autoscaler that starts the first node has to know of the limit.
+    for (free, limited) in [(0, 5), (2, 3), (9, 0)] {
+        let mut limits = limits();
+        limits[0].limit = Some(Limit::at_once("api", 1 + free).unwrap());
+        let [(of, _)] = kinds(&counted, &[], &limits).try_into().unwrap();
+        assert_eq!(of.limited, limited, "{free} free");
+    }
     let mut full = node();
     full.claims = 2;
     let of_full = [("limit", 5), ("data_version", 4), ("tasks", 3), ("full", 2)];
@@ -127,6 +134,30 @@ fn labels_are_read_when_every_node_selects_some() {
         ("tasks", 3),
     ];
     assert_eq!(held.collect::<Vec<_>>(), expected);
+}
+
+/// `scale` said that no slot was wanted for tasks whose waits were over while no node lived.
+#[tokio::test]
+async fn a_task_whose_waits_are_over_is_available_though_no_node_lives() {
+    let store = crate::Store::open("memory:").await.unwrap();
+    let client = Client::new(&store);
+    for task in [
+        crate::NewTask::new("first").id("a"),
+        crate::NewTask::new("k").after(["a"]),
+        crate::NewTask::new("k").after(["a"]),
+    ] {
+        client.submit(task).await.unwrap();
+    }
+    let numbers = async || {
+        let stats = client.stats().await.unwrap();
+        let of = stats.kinds.iter().find(|of| of.kind == kind()).unwrap();
+        let held = of.held_back.iter();
+        let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
+        (of.available, of.waiting, held)
+    };
+    assert_eq!(numbers().await, (0, 2, vec![("tasks", 2)]));
+    client.delete("a").await.unwrap();
+    assert_eq!(numbers().await, (2, 0, vec![("no_node", 2)]));
 }
 
 /// `stats` said nothing of tasks that only a full node takes when another node, which selects labels, had room.
