@@ -45,7 +45,8 @@ pub(crate) struct OfStore {
 impl OfStore {
     /// Returns the answer for a caller who may not know where the store is.
     pub(crate) fn without_place(self) -> Problem {
-        let detail = "the store cannot do this at present; whoever runs the server sees why";
+        let detail =
+            "the store cannot do this at present; the operator of the server sees the reason";
         Problem {
             retry_after: self.retry_after,
             ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, self.code, detail)

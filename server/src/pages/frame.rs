@@ -219,7 +219,7 @@ impl Page {
         html! {
             p.banner role="alert" {
                 strong { "The store takes no writes, so no task makes progress. " }
-                @if self.sees_everything() { bdi { (text::cut(&error.to_string(), 400)) } } @else { "Whoever runs the server sees why." }
+                @if self.sees_everything() { bdi { (text::cut(&error.to_string(), 400)) } } @else { "The operator of the server sees the reason." }
             }
         }
     }
