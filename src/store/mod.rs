@@ -19,7 +19,8 @@ mod error;
 pub mod etcd;
 pub mod examine;
 pub(crate) mod export;
-pub(crate) mod last_write;
+#[cfg(any(feature = "etcd", feature = "sqlite"))]
+mod last_write;
 pub mod memory;
 pub(crate) mod model;
 mod registry;
