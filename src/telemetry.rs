@@ -22,6 +22,7 @@ mod commits;
 mod gauges;
 mod http;
 mod kinds;
+mod leases;
 mod remote;
 mod sdks;
 pub(crate) mod traces;
@@ -36,6 +37,7 @@ pub(crate) use remote::RemoteMetrics;
 
 pub(crate) use commits::CommitMetrics;
 pub(crate) use gauges::{NamespaceGauges, OldestGauges, SlotGauges, SlotsOfKind, has_recorder};
+pub(crate) use leases::{joined, lease_lost, not_renewed, renewed};
 
 use hashbrown::HashMap;
 use metrics::{Counter, Gauge, Histogram, Unit};
@@ -93,6 +95,7 @@ const COMMIT_DURATION: &str = "windlass_commit_duration_seconds";
 const COMMIT_BATCH: &str = "windlass_commit_batch_size";
 const RENEWALS: &str = "windlass_lease_renewals_total";
 const MARGIN: &str = "windlass_lease_margin_seconds";
+const JOINED: &str = "windlass_node_joined_timestamp_seconds";
 const STORE_ERRORS: &str = "windlass_store_errors_total";
 const COMMAND_STOP: &str = "windlass_command_stop_seconds";
 const SCHEDULE_TIMES: &str = "windlass_schedule_times_total";
@@ -124,7 +127,7 @@ const fn metric(
 
 /// Every metric that the library records.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 24] = [
+pub const METRICS: [Metric; 25] = [
     metric(CLAIMS, MetricKind::Counter, "count", &["kind"], "Tasks that a node has claimed"),
     metric(ABANDONED, MetricKind::Counter, "count", &["kind"], "Claimed tasks whose previous claim was lost with its node or its lease; each costs an attempt"),
     metric(LATENESS, MetricKind::Histogram, "seconds", &["kind"], "The time from the due time of a task until a node claimed it"),
@@ -137,6 +140,7 @@ pub const METRICS: [Metric; 24] = [
     metric(COMMIT_BATCH, MetricKind::Histogram, "count", &[], "The number of writes in one such call"),
     metric(RENEWALS, MetricKind::Counter, "count", &["outcome"], "Renewals of leases; `outcome` is `renewed` or `failed`"),
     metric(MARGIN, MetricKind::Gauge, "seconds", &[], "How long the node would still have trusted its lease when the last renewal was answered; 0 while it has no lease"),
+    metric(JOINED, MetricKind::Gauge, "seconds", &[], "When the node joined the namespace last, as a Unix time; it joins again after a restart and after it has lost its lease, so frequent changes are a node that comes and goes"),
     metric(STORE_ERRORS, MetricKind::Counter, "count", &["operation", "class"], "Errors of the store; `operation` is `claim`, `commit`, `join` or `renew`, `class` is `fenced`, `superseded`, `unavailable`, `corrupt`, `too_large`, `invalid` or `other`"),
     metric(COMMAND_STOP, MetricKind::Histogram, "seconds", &["command"], "The time from when a node received a command that stops a running handler until the handler ended; `command` is `sleep`, `pause`, `release`, `complete` or `kill`"),
     metric(SCHEDULE_TIMES, MetricKind::Counter, "count", &["outcome"], "Times of schedules that were decided; `outcome` is `fired`, `missed`, `skipped`, `overlapped` or `refused`. A decision whose write is repeated is counted again"),
@@ -331,22 +335,6 @@ impl NodeMetrics {
     pub(crate) fn fenced(&self) {
         self.fenced.increment(1);
     }
-}
-
-/// Records a renewal of the lease, with the time for which the node would still have trusted it.
-pub(crate) fn renewed(left: Duration) {
-    metrics::counter!(RENEWALS, "outcome" => "renewed").increment(1);
-    metrics::gauge!(MARGIN).set(left.as_secs_f64());
-}
-
-/// Records that the node has no lease.
-pub(crate) fn lease_lost() {
-    metrics::gauge!(MARGIN).set(0.0);
-}
-
-/// Records a failed renewal of the lease.
-pub(crate) fn not_renewed() {
-    metrics::counter!(RENEWALS, "outcome" => "failed").increment(1);
 }
 
 /// Records how long after a command its handler ended.

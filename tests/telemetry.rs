@@ -91,6 +91,7 @@ fn count(recorded: &Recorded, name: &str, (label, is): (&str, &str)) -> u64 {
 /// One node completes a task, fails one, loses a claim, and meets a store that does not answer.
 #[tokio::test(start_paused = true)]
 async fn every_metric_is_recorded_with_its_labels() {
+    let before = jiff::Timestamp::now();
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let _guard = metrics::set_default_local_recorder(&recorder);
@@ -224,6 +225,12 @@ async fn every_metric_is_recorded_with_its_labels() {
     let workers = [("kind", "good"), ("sdk", "rust")];
     assert_eq!(gauge(&recorded, "windlass_workers", &workers), 1.0);
     assert_eq!(gauge(&recorded, "windlass_clock_skew_seconds", &[]), 0.0);
+    let joined = gauge(&recorded, "windlass_node_joined_timestamp_seconds", &[]);
+    assert!(
+        (before.as_second() as f64..=jiff::Timestamp::now().as_second() as f64 + 1.0)
+            .contains(&joined),
+        "{joined}"
+    );
     let running = &recorded["windlass_handlers_running"];
     let idle = running
         .iter()

@@ -7,6 +7,7 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use tokio::{
     sync::{
         mpsc,
@@ -101,6 +102,7 @@ impl Keeper {
     pub(super) async fn run(mut self, first: (Lease, Instant)) {
         let (mut lease, mut until) = first;
         loop {
+            telemetry::joined(Timestamp::now());
             self.until.send_replace(until);
             if self
                 .to_engine

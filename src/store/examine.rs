@@ -7,6 +7,7 @@ mod latency;
 #[cfg(any(feature = "sqlite", feature = "etcd"))]
 pub(crate) mod log_parts;
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 #[cfg(any(feature = "sqlite", feature = "etcd"))]
@@ -138,6 +139,25 @@ impl Finding {
             )
         }
     }
+}
+
+/// By how many seconds a clock has to be ahead before it is reported: clocks differ, and messages take time.
+const AHEAD: i64 = 2;
+
+/// Returns by how many seconds a time that a node has written, such as that of its join, is in the future of this clock; `None`
+/// below two seconds.
+///
+/// ```
+/// use jiff::{SignedDuration, Timestamp};
+/// use windlass::store::examine::seconds_ahead;
+///
+/// let now = Timestamp::now();
+/// assert_eq!(seconds_ahead(now + SignedDuration::from_secs(90), now), Some(90));
+/// assert_eq!(seconds_ahead(now + SignedDuration::from_secs(1), now), None);
+/// ```
+pub fn seconds_ahead(written: Timestamp, now: Timestamp) -> Option<i64> {
+    let ahead = written.duration_since(now).as_secs();
+    (ahead >= AHEAD).then_some(ahead)
 }
 
 /// Records that should not exist: their number, and the names of the first ones.

@@ -261,7 +261,7 @@ async fn a_clock_that_is_behind_is_reported() {
         assert!((3500..=3700).contains(&seconds.unwrap()), "{found}");
     };
     away("a member's is");
-    away("a node joined");
+    away("node n joined");
     let findings = examine(&right, &Examination::default()).await;
     assert_eq!(of(&findings, "clock").verdict, Verdict::Ok);
 }

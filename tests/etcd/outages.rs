@@ -12,9 +12,9 @@ use crate::{
 };
 
 /// How long before the end of the trusted time of the lease an outage ends.
-const EARLIER: Duration = Duration::from_millis(700);
+const EARLIER: Duration = Duration::from_millis(1500);
 /// The same for a server that has to start again.
-const RESTARTED_EARLIER: Duration = Duration::from_millis(2500);
+const RESTARTED_EARLIER: Duration = Duration::from_millis(4000);
 
 /// An outage.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,7 @@ async fn an_outage_that_is_shorter_than_the_lease_costs_no_attempt() {
         tokio::time::sleep(secs(1)).await;
         Message::complete()
     };
-    let node = Runner::builder(&store).node("n").lease_ttl(secs(6));
+    let node = Runner::builder(&store).node("n").lease_ttl(secs(10));
     let node = node.handler("steps", steps).handler("short", short);
     let node = node.start().await.unwrap();
     let mut ids = Vec::new();

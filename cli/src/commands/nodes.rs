@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use windlass::store::NodeRecord;
+use windlass::store::{NodeRecord, examine::seconds_ahead};
 
 use crate::{
     exit::{Exit, Failure},
@@ -86,6 +86,18 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
     ];
     let less = ["PID", "HOST", "LEASE LEFT", "SDK", "UP", "KINDS", "CLAIMS"];
     out.narrow_table(&header, &less, rows.collect())?;
+    for node in &nodes {
+        if let Some(ahead) = seconds_ahead(node.joined_at, now) {
+            let (name, ahead) = (
+                &node.spec.name,
+                human(Duration::from_secs(ahead.unsigned_abs())),
+            );
+            out.line(format!(
+                "{name} joined {ahead} in the future of this clock: compare the clock of its machine with this one's, set the \
+                 wrong one right, and start its nodes again"
+            ))?;
+        }
+    }
     for fault in nodes.iter().flat_map(|node| faults(node, now)) {
         out.line(fault)?;
     }

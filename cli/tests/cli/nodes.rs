@@ -106,6 +106,21 @@ async fn remote_workers_are_listed_with_their_library_and_machine() {
     node.shutdown().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_clock_is_ahead_is_named() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    assert!(!env.run(&["nodes"]).ok().out.contains("future"));
+    // Times are stored in microseconds.
+    env.sql("UPDATE windlass_leases SET joined_at = joined_at + 90 * 1000000");
+    let listed = env.run(&["nodes"]).ok().out;
+    let said = listed.lines().find(|line| line.contains("future"));
+    let said = said.unwrap_or_else(|| panic!("{listed}"));
+    assert!(said.starts_with("n1 joined 1m"), "{said}");
+    assert!(said.ends_with("start its nodes again"), "{said}");
+    node.shutdown().await;
+}
+
 /// A missing node is only a warning: the results are printed even when the nodes cannot be read. Without
 /// the ids a script would submit again.
 #[tokio::test(flavor = "multi_thread")]

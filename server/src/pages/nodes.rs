@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
+use windlass::store::examine::seconds_ahead;
 
 use super::{
     Answer,
@@ -19,8 +20,6 @@ use crate::problem::Problem;
 /// The most nodes, and the most kinds of a node, on the page.
 const MOST: usize = 100;
 const KINDS: usize = 6;
-/// By how many seconds a clock has to be ahead before the page says so.
-const AHEAD: i64 = 2;
 
 #[derive(Deserialize)]
 struct Nodes {
@@ -149,7 +148,7 @@ fn row(page: &Page, node: &Node) -> Markup {
                     }
                     @for (name, value) in node.labels.iter().take(4) { " " span.label { bdi { (text::cut(name, 32)) "=" (text::cut(value, 32)) } } }
                 }
-                @if let Some(ahead) = ahead(node.joined_at, page.now) {
+                @if let Some(ahead) = seconds_ahead(node.joined_at, page.now) {
                     p.error { "it joined at a time that is " (text::length(ahead)) " ahead of the clock of this server: set its clock right, then start it again" }
                 }
                 @for fault in node.faults.iter().take(4) { p.error { "cannot run " (text::name(&fault.kind)) ": " bdi { (text::cut(&fault.reason, 200)) } } }
@@ -188,12 +187,6 @@ fn row(page: &Page, node: &Node) -> Markup {
     }
 }
 
-/// Returns how many seconds the clock of a node is ahead, if it joined in the future of this server: two at least.
-fn ahead(joined_at: Timestamp, now: Timestamp) -> Option<i64> {
-    let ahead = joined_at.as_second() - now.as_second();
-    (ahead >= AHEAD).then_some(ahead)
-}
-
 fn claims(number: u64) -> String {
     match number {
         1 => "1 claim".to_owned(),
@@ -225,17 +218,4 @@ pub(super) async fn send(page: Page, Path((node, command)): Path<(String, String
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     Ok(page.to(&format!("/nodes?sent={}&command={command}", sent.order)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_node_from_the_future_has_a_clock_that_is_ahead() {
-        let at = |second: i64| Timestamp::from_second(second).unwrap();
-        assert_eq!(ahead(at(90), at(60)), Some(30));
-        assert_eq!(ahead(at(61), at(60)), None);
-        assert_eq!(ahead(at(10), at(60)), None);
-    }
 }

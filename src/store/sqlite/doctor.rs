@@ -26,7 +26,7 @@ use super::{
 };
 use crate::store::{
     Advice, Doctor, Error, Remedy,
-    examine::{Examination, Finding, Latency, Strays, Verdict, circle},
+    examine::{Examination, Finding, Latency, Strays, Verdict, circle, seconds_ahead},
 };
 
 const CALLS: usize = 10;
@@ -244,11 +244,10 @@ fn clocks(conn: &Connection) -> Result<Finding, Stop> {
         (),
         |row| row.get(0),
     )?;
-    let now = jiff::Timestamp::now();
-    let ahead = newest.map_or(0, |newest| time(newest).duration_since(now).as_secs());
-    if ahead < 2 {
+    let ahead = newest.and_then(|newest| seconds_ahead(time(newest), jiff::Timestamp::now()));
+    let Some(ahead) = ahead else {
         return Ok(Finding::ok("clock", "nothing was written in the future"));
-    }
+    };
     let found = format!("the newest change was written {ahead} s in the future of this clock");
     let advice = "check the clock of this machine: wake-ups follow it";
     Ok(Finding::new("clock", Verdict::Warning, found, advice))

@@ -2,7 +2,7 @@
 
 use windlass::{
     StateKind,
-    schedule::{LastRun, LeftOut, Why},
+    schedule::{Counts, LastRun, LeftOut, Why},
 };
 
 use crate::view::color;
@@ -27,6 +27,18 @@ pub(super) fn left_out_text(entry: &LeftOut) -> String {
     format!("{times}: {why}")
 }
 
+/// Returns how many times submitted no run though they should have; empty if there are none.
+pub(super) fn without_run_text(counts: &Counts) -> String {
+    let all = [
+        (counts.missed, "missed"),
+        (counts.overlapped, "overlapped"),
+        (counts.refused, "refused"),
+    ];
+    let some = all.iter().filter(|(times, _)| *times > 0);
+    let some: Vec<_> = some.map(|(times, why)| format!("{times} {why}")).collect();
+    some.join(", ")
+}
+
 /// Returns the name of the state of a run, and the color of that state.
 pub(super) fn code(run: &LastRun) -> (&'static str, comfy_table::Color) {
     match run.state {
@@ -44,4 +56,25 @@ pub(super) fn run_text(run: &LastRun) -> String {
         false => "",
     };
     format!("{} {state}{}{chain}", run.id, error.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_without_a_run_are_counted_by_their_reason() {
+        let mut counts = Counts::default();
+        counts.fired = 9;
+        counts.skipped = 4;
+        assert_eq!(without_run_text(&counts), "", "somebody wanted the skips");
+        counts.missed = 3;
+        counts.refused = 1;
+        assert_eq!(without_run_text(&counts), "3 missed, 1 refused");
+        counts.overlapped = 2;
+        assert_eq!(
+            without_run_text(&counts),
+            "3 missed, 2 overlapped, 1 refused"
+        );
+    }
 }

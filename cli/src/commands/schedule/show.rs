@@ -12,7 +12,7 @@ use windlass::{
 
 use super::{
     field::{ClearArgs, notes_of},
-    last::{code, left_out_text, run_text},
+    last::{code, left_out_text, run_text, without_run_text},
     spec::{TimeArgs, read},
     texts::{self, TIMES, has_reboot, local, time_texts},
 };
@@ -330,11 +330,15 @@ pub(super) async fn print_all(
             text(next.unwrap_or_default()),
             last,
             text(record.counts.fired),
+            text(without_run_text(&record.counts)),
             text(note.as_deref().map(one_line).unwrap_or_default()),
         ]
     });
-    let header = ["ID", "STATE", "TIMES", "NEXT", "LAST RUN", "FIRED", "NOTE"];
-    out.narrow_table(&header, &["NOTE", "FIRED", "LAST RUN"], rows.collect())
+    let header = [
+        "ID", "STATE", "TIMES", "NEXT", "LAST RUN", "FIRED", "NO RUN", "NOTE",
+    ];
+    let less = ["NOTE", "FIRED", "NO RUN", "LAST RUN"];
+    out.narrow_table(&header, &less, rows.collect())
 }
 
 /// Prints the next times.

@@ -21,7 +21,7 @@ use crate::store::{
         tasks::fences_above,
         upkeep::Members,
     },
-    examine::{Examination, Finding, Latency, Strays, Verdict, circle},
+    examine::{Examination, Finding, Latency, Strays, Verdict, circle, seconds_ahead},
 };
 
 const CALLS: usize = 10;
@@ -120,7 +120,8 @@ impl Doctor {
     /// Examines the nodes, their leases, and the leases of claims without a node.
     async fn examine_nodes(&self, namespace: &Namespace) -> Result<Vec<Finding>, Error> {
         let mut findings = Vec::new();
-        let (mut stale, mut live, mut ahead) = (Strays::default(), 0, 0);
+        let (mut stale, mut live) = (Strays::default(), 0);
+        let mut ahead: Option<(i64, String)> = None;
         let mut known: HashMap<i64, String> = HashMap::new();
         let mut foreign = Strays::default();
         for kv in &namespace.registrations {
@@ -135,11 +136,8 @@ impl Doctor {
             let reported = parse::<Registration>(kv);
             if let Ok(reported) = &reported {
                 known.extend(reported.leases.iter().map(|lease| (*lease, name.clone())));
-                let skew = reported
-                    .joined_at
-                    .duration_since(self.access.now())
-                    .as_secs();
-                ahead = ahead.max(skew);
+                let skew = seconds_ahead(reported.joined_at, self.access.now());
+                ahead = ahead.max(skew.map(|skew| (skew, name.clone())));
             }
             let reader = &self.access.reader;
             let registered = registrations::read(&reader.keys, kv);
@@ -180,9 +178,10 @@ impl Doctor {
             );
             findings.push(found);
         }
-        if ahead >= 2 {
-            let found = format!("a node joined {ahead} s in the future of this clock");
-            let advice = "check the clocks of the machines: wake-ups follow them";
+        if let Some((ahead, name)) = ahead {
+            let found = format!("node {name} joined {ahead} s in the future of this clock");
+            let advice = "compare the clock of its machine with this one's and the members': the one that differs is wrong. \
+                          Set it right, and start its nodes again; wake-ups follow the clocks";
             findings.push(Finding::new("clock", Verdict::Warning, found, advice));
         }
         findings.extend(self.examine_leases(namespace, &known).await?);

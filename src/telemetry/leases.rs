@@ -1,0 +1,28 @@
+//! What a node records of its lease.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{JOINED, MARGIN, RENEWALS};
+
+/// Records that the node has joined.
+pub(crate) fn joined(at: Timestamp) {
+    metrics::gauge!(JOINED).set(at.as_duration().as_secs_f64());
+}
+
+/// Records a renewal of the lease, with the time for which the node would still have trusted it.
+pub(crate) fn renewed(left: Duration) {
+    metrics::counter!(RENEWALS, "outcome" => "renewed").increment(1);
+    metrics::gauge!(MARGIN).set(left.as_secs_f64());
+}
+
+/// Records that the node has no lease.
+pub(crate) fn lease_lost() {
+    metrics::gauge!(MARGIN).set(0.0);
+}
+
+/// Records a failed renewal of the lease.
+pub(crate) fn not_renewed() {
+    metrics::counter!(RENEWALS, "outcome" => "failed").increment(1);
+}
