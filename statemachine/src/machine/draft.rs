@@ -2,8 +2,8 @@
 
 use super::{Env, Step, phase::Waiting, signals::Open};
 use crate::{
-    ActionKind, Effects, Message, Outcome, StateKind, TaskState, TransitionError,
-    state::LastCommand, transition,
+    ActionKind, Effects, Json, Message, Outcome, StateKind, TaskState, TransitionError,
+    message::Body, state::LastCommand, transition,
 };
 
 /// A write while it is being put together.
@@ -55,6 +55,13 @@ impl Draft {
         self.drop_claim |= message.kind() == ActionKind::Release;
         self.retryable &= message.is_retryable();
         Ok((from, to))
+    }
+
+    /// Keeps the data of a message that is not applied, because a kill or a missed deadline comes before it.
+    pub(super) fn keep_data(&mut self, data: Option<Json>, version: u32, env: Env) {
+        if let Some(data) = data {
+            self.state.set_data(data, version, env.now);
+        }
     }
 
     pub(super) fn is_terminal(&self) -> bool {

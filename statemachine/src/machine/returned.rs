@@ -1,7 +1,7 @@
 //! Applies a handler's return to the state and to the commands that were delivered to it.
 
 use super::{Env, Machine, draft::Draft, limits::too_large, phase::Waiting};
-use crate::{Action, ActionKind, Command, Message, Outcome, TaskStatus, message::Body};
+use crate::{Action, ActionKind, Command, Effects, Message, Outcome, TaskStatus, message::Body};
 
 /// Returns whether this return clears the outcomes of the wait before the run. A further attempt, a
 /// further run after a checkpoint and a run on another node get the outcomes again; an ended task
@@ -18,29 +18,36 @@ fn is_delivered_complete(waiting: &Waiting) -> bool {
     waiting.is_delivered() && matches!(waiting.command.command, Command::Complete { .. })
 }
 
+/// Returns what counts of a message that a kill or a missed deadline comes before: its data and its replies. Of a message with
+/// effects nothing counts, because the effects are not carried out, and a retry would take them for done.
+pub(super) fn overtaken(mut message: Message) -> Message {
+    if !message.body.effects.is_empty() {
+        message.body.data = None;
+        message.body.answers.clear();
+        *message.body.effects = Effects::default();
+    }
+    message
+}
+
 impl Machine {
-    pub(super) fn apply_returned(&mut self, message: Message, draft: &mut Draft, env: Env) {
-        // A handler that completes because of a command before the kill takes precedence.
+    /// Returns whether a queued kill comes before a message. A handler that completes because of a command before the kill takes
+    /// precedence.
+    pub(super) fn is_killed_before(&self, message: &Message) -> bool {
         let completes_as_asked = message.kind() == ActionKind::Complete
             && self.queue.front().is_some_and(is_delivered_complete);
-        if self.has_kill() && !completes_as_asked {
-            // A kill always ends in killed. The data is kept for operators; the effects are not
-            // carried out.
-            if let Some(data) = message.body.data {
-                draft
-                    .state
-                    .set_data(data, self.config.data_version, env.now);
-            }
+        self.has_kill() && !completes_as_asked
+    }
+
+    pub(super) fn apply_returned(&mut self, message: Message, draft: &mut Draft, env: Env) {
+        if self.is_killed_before(&message) {
+            // A kill always ends in killed.
+            draft.keep_data(message.body.data, self.config.data_version, env);
             return;
         }
         if message.kind() == ActionKind::Release && self.is_asked_to_make_room() {
             // The handler stopped as asked. The command takes effect, and the handler's data and
             // effects are kept.
-            if let Some(data) = message.body.data {
-                draft
-                    .state
-                    .set_data(data, self.config.data_version, env.now);
-            }
+            draft.keep_data(message.body.data, self.config.data_version, env);
             draft.effects = *message.body.effects;
             return;
         }

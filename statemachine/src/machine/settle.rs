@@ -5,6 +5,7 @@ use super::{
     Effect, Env, Machine,
     draft::Draft,
     phase::{Cause, Phase, Settling},
+    returned::overtaken,
 };
 use crate::{Command, Message, Outcome, StateKind, TaskStatus, waits::WaitStage};
 
@@ -24,20 +25,17 @@ impl Machine {
         let mut draft = Draft::new(&self.state);
         let missed = self.missed(env);
         match cause {
-            Cause::Returned(message) if missed.is_some() => {
-                // The data is kept for operators; the effects are not carried out.
-                let message = limits::checked(message, &self.state, &self.config, env);
-                self.settle_signals(&message, &mut draft);
-                if let Some(data) = message.body.data {
-                    draft
-                        .state
-                        .set_data(data, self.config.data_version, env.now);
-                }
-            }
             Cause::Returned(message) => {
-                let message = limits::checked(message, &self.state, &self.config, env);
+                let mut message = limits::checked(message, &self.state, &self.config, env);
+                if missed.is_some() || self.is_killed_before(&message) {
+                    message = overtaken(message);
+                }
                 self.settle_signals(&message, &mut draft);
-                self.apply_returned(message, &mut draft, env);
+                if missed.is_some() {
+                    draft.keep_data(message.body.data, self.config.data_version, env);
+                } else {
+                    self.apply_returned(message, &mut draft, env);
+                }
             }
             Cause::GivesUp | Cause::Unmet(_) if killed || missed.is_some() => {}
             Cause::GivesUp => self.give_up(&mut draft, env),

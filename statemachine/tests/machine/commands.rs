@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use windlass_statemachine::state::LastCommand;
-use windlass_statemachine::{Command, Message, Outcome, Retry, StateKind, TaskState, TaskStatus};
+use windlass_statemachine::{
+    Command, Message, Outcome, Require, Retry, StateKind, TaskState, TaskStatus,
+};
 
 use crate::common::{Rig, json, t, t0};
 use crate::{AtOnce, NONE, asleep, result};
@@ -183,6 +185,22 @@ fn a_killed_task_ends_killed_whatever_its_handler_returns() {
         );
         assert_eq!(rig.written().data, Some(json("\"last words\"")));
         assert_eq!(rig.stored(), ["done killed"]);
+    }
+}
+
+/// Regression: the data stayed without the effects, and a retry took the effects for done.
+#[test]
+fn a_kill_keeps_no_data_of_a_message_with_effects() {
+    let send = Message::sleep_for(Duration::from_secs(1)).and_send("c", "id", Command::Run);
+    let guard = Message::run().and_require("c", Require::Exists);
+    for message in [send, guard] {
+        let mut rig = Rig::running();
+        rig.command(Command::Kill);
+        let written = rig.returned(message.with_data(&1));
+        let last = written.last().unwrap();
+        assert!(last.starts_with("write killed: kill#1"), "{written:?}");
+        assert_eq!(rig.written().data, None);
+        assert!(rig.write.as_ref().unwrap().effects.is_empty());
     }
 }
 

@@ -148,6 +148,17 @@ fn a_running_handler_is_asked_to_stop_and_the_task_fails_whatever_it_returns() {
     }
 }
 
+/// Regression: the data stayed without the effects, and a retry took the effects for done.
+#[test]
+fn after_a_deadline_no_data_of_a_message_with_effects_is_kept() {
+    let mut rig = late();
+    let message = Message::run().and_send("c", "id", Command::Run);
+    let written = rig.returned(message.with_data(&1));
+    assert_eq!(written.last().unwrap(), "write failed: error error; drop");
+    assert_eq!(rig.written().data, None);
+    assert!(rig.write.as_ref().unwrap().effects.is_empty());
+}
+
 #[test]
 fn a_handler_that_does_not_stop_is_aborted_after_its_grace() {
     let mut rig = late();

@@ -255,6 +255,20 @@ fn a_signal_alone_never_aborts() {
 }
 
 #[test]
+fn a_kill_keeps_no_reply_of_a_message_with_effects() {
+    let replies = Message::run().answer(&at(1), &"done");
+    let acts = replies.clone().and_send("c", "id", Command::Run);
+    for (message, keeps) in [(replies, true), (acts, false)] {
+        let mut rig = Rig::running();
+        rig.command(signal("go"));
+        rig.command(Command::Kill);
+        let written = rig.returned(message).join(" ");
+        assert!(written.contains("write killed: kill#2"), "{written}");
+        assert_eq!(written.contains("answered \"done\""), keeps, "{written}");
+    }
+}
+
+#[test]
 fn kill_waits_for_no_signal() {
     let mut rig = of(paused());
     rig.command(signal("go"));

@@ -64,6 +64,12 @@ impl World {
 
         let mut earlier = self.durable.earlier_data.clone();
         if state.data != self.durable.data {
+            let returned = self.returned.as_ref();
+            let returned = returned
+                .filter(|by| self.handler == Handler::None && by.data() == state.data.as_ref());
+            if let Some(message) = returned {
+                assert_eq!(write.effects, *message.effects(), "with its data: {log}");
+            }
             let until = state
                 .earlier_data
                 .last()

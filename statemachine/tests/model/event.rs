@@ -57,7 +57,9 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         8 => command.prop_map(Event::Command),
         1 => any::<prop::sample::Index>().prop_map(Event::Again),
-        6 => arbitrary::message().prop_map(Event::Return),
+        6 => (arbitrary::message(), any::<bool>()).prop_map(|(message, acts)| {
+            Event::Return(if acts { message.and_send("c", "id", Command::Run) } else { message })
+        }),
         3 => (0..120usize).prop_map(Event::Checkpoint),
         1 => Just(Event::Progress),
         4 => Just(Event::Ended),

@@ -7,7 +7,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{
-    Command, Machine, Progress, QueuedCommand, StateKind, TaskState, TaskStatus,
+    Command, Machine, Message, Progress, QueuedCommand, StateKind, TaskState, TaskStatus,
     machine::{Config, Effect, End, Env, Input, Signal, StopReason, Timer, Write},
 };
 
@@ -48,6 +48,8 @@ pub(super) struct World {
     pub(super) handler: Handler,
     /// Whether the handler last returned an error that no retry fixes.
     pub(super) failed_for_good: bool,
+    /// What the handler has returned last.
+    pub(super) returned: Option<Message>,
     pub(super) wake: Option<Timestamp>,
     /// When a handler that was slowed down runs again.
     pub(super) resume: Option<Duration>,
@@ -87,6 +89,7 @@ impl World {
             write: None,
             handler: Handler::None,
             failed_for_good: false,
+            returned: None,
             wake: None,
             resume: None,
             grace: None,
@@ -119,6 +122,7 @@ impl World {
                 self.report(Said::Return(message.clone()));
                 self.handler = Handler::None;
                 self.failed_for_good = !message.is_retryable();
+                self.returned = Some(message.clone());
                 self.feed(Input::Returned(message));
             }
             Event::Ended if self.handler == Handler::Ending => {

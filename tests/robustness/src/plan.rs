@@ -182,9 +182,7 @@ fn deadlines(
         true => task.start_within(start),
         false => task,
     };
-    // After `end_by` the data of a message is kept, but its effects are not: for a sower the two would
-    // differ.
-    match ends_by && kind != "sower" {
+    match ends_by {
         true => task.end_within(start + Duration::from_millis(rng.u64(0..3000))),
         false => task,
     }
