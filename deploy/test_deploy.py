@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -198,6 +199,33 @@ def test_the_alerts_see_the_scenes(site: Site) -> None:
     quiet = ["WindlassDown", "WindlassQuarantined", "WindlassStoreErrors", "WindlassLeaseMargin", "WindlassDataVersion"]
     for name in quiet:
         assert site.query(rules[name]) == [], f"{name} is not quiet"
+
+
+def test_the_commands_of_the_alerts_are_accepted(site: Site) -> None:
+    """Each command that an alert tells an operator to run, with names of this store."""
+    text = (HERE / "prometheus" / "alerts.yml").read_text()
+    commands = set(re.findall(r"`(windlass [^`]+)`", re.sub(r"(?m)^ *#.*$", "", text)))
+    assert len(commands) >= 10
+    wrong = []
+    for command in sorted(commands):
+        words = shlex.split(command.replace("{{ $labels.kind }}", "exec"))[1:]
+        task = "often" if "schedule" in words else "bad-0"
+        names = {"ID": task, "NODE": "second", "JSON": "{}"}
+        words = [names.get(word, word) for word in words]
+        words += ["--dry-run"] if words[:1] == ["retry"] or "backfill" in words else []
+        done = subprocess.run(
+            [site.program, *words],
+            env=site.env,
+            capture_output=True,
+            text=True,
+            timeout=BOUND,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        # It may find nothing to do, and is refused only if it is not a command.
+        if done.returncode == 2:
+            wrong.append(f"{command}: {done.stderr}")
+    assert not wrong
 
 
 def test_why_names_the_scenes_with_their_commands(site: Site) -> None:

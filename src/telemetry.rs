@@ -96,6 +96,7 @@ const COMMIT_BATCH: &str = "windlass_commit_batch_size";
 const RENEWALS: &str = "windlass_lease_renewals_total";
 const MARGIN: &str = "windlass_lease_margin_seconds";
 const JOINED: &str = "windlass_node_joined_timestamp_seconds";
+const TTL: &str = "windlass_lease_ttl_seconds";
 const STORE_ERRORS: &str = "windlass_store_errors_total";
 const COMMAND_STOP: &str = "windlass_command_stop_seconds";
 const SCHEDULE_TIMES: &str = "windlass_schedule_times_total";
@@ -127,7 +128,7 @@ const fn metric(
 
 /// Every metric that the library records.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 25] = [
+pub const METRICS: [Metric; 26] = [
     metric(CLAIMS, MetricKind::Counter, "count", &["kind"], "Tasks that a node has claimed"),
     metric(ABANDONED, MetricKind::Counter, "count", &["kind"], "Claimed tasks whose previous claim was lost with its node or its lease; each costs an attempt"),
     metric(LATENESS, MetricKind::Histogram, "seconds", &["kind"], "The time from the due time of a task until a node claimed it"),
@@ -139,7 +140,8 @@ pub const METRICS: [Metric; 25] = [
     metric(COMMIT_DURATION, MetricKind::Histogram, "seconds", &[], "The duration of one call that writes transitions"),
     metric(COMMIT_BATCH, MetricKind::Histogram, "count", &[], "The number of writes in one such call"),
     metric(RENEWALS, MetricKind::Counter, "count", &["outcome"], "Renewals of leases; `outcome` is `renewed` or `failed`"),
-    metric(MARGIN, MetricKind::Gauge, "seconds", &[], "How long the node would still have trusted its lease when the last renewal was answered; 0 while it has no lease"),
+    metric(MARGIN, MetricKind::Gauge, "seconds", &[], "How long the node would still have trusted its lease when the last renewal or the join was answered; 0 while it has no lease"),
+    metric(TTL, MetricKind::Gauge, "seconds", &[], "The length of the lease of the node (`--lease-ttl`, `Builder::lease_ttl`)"),
     metric(JOINED, MetricKind::Gauge, "seconds", &[], "When the node joined the namespace last, as a Unix time; it joins again after a restart and after it has lost its lease, so frequent changes are a node that comes and goes"),
     metric(STORE_ERRORS, MetricKind::Counter, "count", &["operation", "class"], "Errors of the store; `operation` is `claim`, `commit`, `join` or `renew`, `class` is `fenced`, `superseded`, `unavailable`, `corrupt`, `too_large`, `invalid` or `other`"),
     metric(COMMAND_STOP, MetricKind::Histogram, "seconds", &["command"], "The time from when a node received a command that stops a running handler until the handler ended; `command` is `sleep`, `pause`, `release`, `complete` or `kill`"),
@@ -186,8 +188,9 @@ pub fn page() -> String {
          `windlass_oldest_due_age_seconds` of the kinds that it runs, and that of kinds which no node runs. On a store \
          that keeps no counts (etcd without `memory-index=true`) there is no `windlass_tasks`, no `windlass_waiting_tasks`, and no age of a kind \
          that no node runs.\n\n\
-         No metric has a task id as a label. The first 200 kinds have series of their own, and all others are the kind \
-         `other` together, so that kinds with numbers in their names do not fill the memory. This page is generated from the table in `src/telemetry.rs`: \
+         No metric has a task id as a label. The first 200 kinds that a process sees have series of their own until it ends, and all \
+         others are the kind `other` together, so that kinds with numbers in their names do not fill the memory. With more than 200 \
+         kinds, two processes may name different ones: then take the figures of one server, not the maximum. This page is generated from the table in `src/telemetry.rs`: \
          `cargo test --all-features --test telemetry -- --ignored write_the_page` writes it.\n\n\
          | metric | type | unit | labels | what |\n|---|---|---|---|---|\n",
     );

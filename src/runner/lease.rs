@@ -102,7 +102,8 @@ impl Keeper {
     pub(super) async fn run(mut self, first: (Lease, Instant)) {
         let (mut lease, mut until) = first;
         loop {
-            telemetry::joined(Timestamp::now());
+            let left = until.saturating_duration_since(Instant::now());
+            telemetry::joined(Timestamp::now(), self.ttl, left);
             self.until.send_replace(until);
             if self
                 .to_engine

@@ -141,6 +141,16 @@ impl Finding {
     }
 }
 
+/// Returns the finding about a node that has joined in the future of this clock.
+#[cfg(any(feature = "sqlite", feature = "etcd"))]
+pub(crate) fn joined_ahead(node: &str, joined_at: Timestamp, now: Timestamp) -> Option<Finding> {
+    let ahead = seconds_ahead(joined_at, now)?;
+    let found = format!("node {node} joined {ahead} s in the future of this clock");
+    let advice = "compare the clock of its machine with this one's, and with the members' of etcd: the one that differs is wrong. \
+                  Set it right, and start its nodes again; wake-ups follow the clocks";
+    Some(Finding::new("clock", Verdict::Warning, found, advice))
+}
+
 /// By how many seconds a clock has to be ahead before it is reported: clocks differ, and messages take time.
 const AHEAD: i64 = 2;
 

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{JOINED, MARGIN, RENEWALS};
+use super::{JOINED, MARGIN, RENEWALS, TTL};
 
-/// Records that the node has joined.
-pub(crate) fn joined(at: Timestamp) {
+/// Records that the node has joined, with the length of its lease and the time for which the node trusts it now.
+pub(crate) fn joined(at: Timestamp, ttl: Duration, left: Duration) {
     metrics::gauge!(JOINED).set(at.as_duration().as_secs_f64());
+    metrics::gauge!(TTL).set(ttl.as_secs_f64());
+    metrics::gauge!(MARGIN).set(left.as_secs_f64());
 }
 
 /// Records a renewal of the lease, with the time for which the node would still have trusted it.

@@ -314,32 +314,6 @@ async fn a_store_that_takes_no_writes_is_examined() {
     assert!(findings.iter().all(|finding| finding.check != "writes"));
 }
 
-/// Records from a clock that was ahead are in the future of a correct one.
-#[tokio::test]
-async fn a_clock_that_was_ahead_is_reported() {
-    let file = file();
-    let store = file.open().await;
-    submit(&store, "a").await;
-    let raw = rusqlite::Connection::open(file.path()).unwrap();
-    let hour = 3_600_000_000_i64;
-    let moved = raw
-        .execute("UPDATE windlass_changes SET at = at + ?1", [hour])
-        .unwrap();
-    assert!(moved > 0);
-    let findings = examine(&store, false).await;
-    let finding = of(&findings, "clock");
-    assert_eq!(finding.verdict, Verdict::Warning, "{findings:#?}");
-    let seconds = finding
-        .found
-        .split(' ')
-        .find_map(|word| word.parse::<i64>().ok());
-    assert!(
-        (3500..=3600).contains(&seconds.unwrap()),
-        "{}",
-        finding.found
-    );
-}
-
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_other_users_can_read_is_a_warning() {

@@ -10,6 +10,7 @@
 
 mod backups;
 mod claims;
+mod clocks;
 mod examine;
 mod export;
 #[path = "../exported/mod.rs"]

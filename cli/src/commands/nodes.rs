@@ -38,7 +38,10 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
         let why = with_command(&why.to_string(), why.remedy());
         out.note(format!("no node may join: {why}"));
     } else if nodes.is_empty() {
-        out.note("no node lives; `windlass worker` starts one");
+        out.note(
+            "no node lives; `windlass worker` starts one. One that runs and cannot write to the store is not listed: \
+             `windlass doctor` says whether the store takes writes",
+        );
     }
     let now = client.store().clock().now();
     let rows = nodes.iter().map(|n| {

@@ -93,6 +93,23 @@ fn on_a_terminal_it_asks() {
 }
 
 #[test]
+fn an_empty_prefix_is_no_choice_of_tasks() {
+    let env = Env::new();
+    some(&env);
+    for empty in ["--prefix=", "--kind=*"] {
+        for verb in [
+            &["delete", "--yes"][..],
+            &["kill", "--yes"],
+            &["bulk", "delete", "--yes"],
+        ] {
+            env.run(&[verb, &[empty]].concat())
+                .fails(2, &["no task is named", "--all"]);
+        }
+    }
+    assert!(env.run(&["list"]).ok().out.contains("a1"));
+}
+
+#[test]
 fn a_dry_run_shows_and_touches_nothing() {
     let env = Env::new();
     some(&env);

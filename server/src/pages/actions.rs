@@ -104,7 +104,7 @@ pub(super) fn offer(page: &Page, task: &Record) -> Markup {
                     details data-key="signal" {
                         summary { "Signal…" }
                         form.box method="post" action={ (path) "/signal" } {
-                            label { "Name " input name="name" required maxlength="256" autocomplete="off"; }
+                            label { "Name " input name="name" required maxlength="64" autocomplete="off"; }
                             label { "Payload (JSON) " textarea name="payload" rows="3" spellcheck="false" {} }
                             button { "Send the signal" }
                         }

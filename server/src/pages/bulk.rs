@@ -123,6 +123,7 @@ pub(super) async fn show(page: Page) -> Answer {
         h1 { (title(action)) " " (number) "?" }
         section #preview data-still="" {
             @if counted.tasks == 0 { p.none { "No task matches." } } @else {
+                @if pairs.is_empty() { p.error { "No filter is given: these are all tasks of the store that it may change." } }
                 p { "A task in the background does it: it can be paused, goes on after a crash, and names each task that it could not \
                      change. Tasks that are submitted from now on are left alone." }
                 form method="post" action={ (page.base) "/bulk" } {

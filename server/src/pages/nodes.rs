@@ -149,7 +149,7 @@ fn row(page: &Page, node: &Node) -> Markup {
                     @for (name, value) in node.labels.iter().take(4) { " " span.label { bdi { (text::cut(name, 32)) "=" (text::cut(value, 32)) } } }
                 }
                 @if let Some(ahead) = seconds_ahead(node.joined_at, page.now) {
-                    p.error { "it joined at a time that is " (text::length(ahead)) " ahead of the clock of this server: set its clock right, then start it again" }
+                    p.error { "it joined at a time that is " (text::length(ahead)) " ahead of the clock of this server: compare the two clocks, set the wrong one right, and start its nodes again" }
                 }
                 @for fault in node.faults.iter().take(4) { p.error { "cannot run " (text::name(&fault.kind)) ": " bdi { (text::cut(&fault.reason, 200)) } } }
             }

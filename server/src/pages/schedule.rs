@@ -96,7 +96,7 @@ fn left_out(page: &Page, record: &Record) -> Markup {
 /// Returns why times submitted no run, in words.
 fn reason(why: &serde_json::Value) -> String {
     match why.as_str() {
-        Some("overlapped") => "an earlier run was live".to_owned(),
+        Some("overlapped") => "an earlier run was live, or a later time replaced it".to_owned(),
         Some("missed") => "no node was there to decide it soon enough".to_owned(),
         Some("skipped") => "an operator skipped it, or the schedule was paused".to_owned(),
         Some("refused") => "another task has the id of the run".to_owned(),

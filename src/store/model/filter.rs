@@ -97,9 +97,15 @@ impl TimeRange {
 }
 
 impl Filter {
-    /// Returns whether the filter selects every task.
+    /// Returns whether the filter selects every task. An empty prefix is a prefix of everything.
     pub fn is_all(&self) -> bool {
-        *self == Self::default()
+        let some = |prefix: &Option<String>| prefix.clone().filter(|prefix| !prefix.is_empty());
+        let stated = Self {
+            kind_prefix: some(&self.kind_prefix),
+            id_prefix: some(&self.id_prefix),
+            ..self.clone()
+        };
+        stated == Self::default()
     }
 
     /// Returns a hash of the filter, which almost certainly differs for other filters. Times are left
@@ -244,6 +250,18 @@ impl Default for Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: an unset variable of a shell made `--prefix ""`, which selected every task without `--all`.
+    #[test]
+    fn a_filter_by_empty_prefixes_selects_every_task() {
+        let (mut id, mut kind) = (Filter::default(), Filter::default());
+        id.id_prefix = Some(String::new());
+        kind.kind_prefix = Some(String::new());
+        assert!(id.is_all() && kind.is_all());
+        id.id_prefix = Some("a".to_owned());
+        kind.claimed = true;
+        assert!(!id.is_all() && !kind.is_all());
+    }
 
     #[test]
     fn a_page_has_1_to_10000_tasks() {

@@ -75,6 +75,8 @@ pub(super) struct Batch<'c> {
     floor: Cell<Option<i64>>,
     /// The leases that this transaction ends. They are logged when it is durable.
     pub(super) lost: Vec<Lost>,
+    /// How many changes of the connection are none of this transaction: those before it, and those that it has rolled back.
+    others: u64,
     /// What this transaction changes for waiting tasks.
     pub(super) waits: WaitNews,
     /// The states of tasks that claims of waiting tasks have read. Cleared by any other change.
@@ -107,6 +109,7 @@ impl<'c> Batch<'c> {
             lines: Vec::new(),
             floor: Cell::new(None),
             lost: Vec::new(),
+            others: conn.total_changes(),
             waits: WaitNews::default(),
             codes: RefCell::default(),
             reserver: RefCell::default(),
@@ -322,10 +325,13 @@ impl<'c> Batch<'c> {
     }
 
     /// Completes the transaction, so that it can be committed. Returns the leases that it ends.
-    pub(super) fn finish(mut self) -> Sql<Vec<Lost>> {
+    pub(super) fn finish(mut self) -> Sql<Finished> {
         self.write_lines()?;
         self.write_counts()?;
-        Ok(self.lost)
+        Ok(Finished {
+            writes: self.conn.total_changes() > self.others,
+            lost: self.lost,
+        })
     }
 
     /// Runs `work` in a savepoint. If `work` is refused, none of its writes remain.
@@ -335,12 +341,14 @@ impl<'c> Batch<'c> {
     ) -> Result<T, Stop> {
         self.write_lines()?;
         let (newest, mark) = (self.newest, self.moves.mark());
+        let before = self.conn.total_changes();
         self.run("SAVEPOINT item", ())?;
         let result = work(self);
         match &result {
             Ok(_) => {}
             Err(Stop::Refused(_)) => {
                 self.run("ROLLBACK TO item", ())?;
+                self.others += self.conn.total_changes() - before;
                 self.newest = newest;
                 self.moves.undo(mark);
                 self.kinds.forget();
@@ -356,6 +364,14 @@ impl<'c> Batch<'c> {
         self.run("RELEASE item", ())?;
         result
     }
+}
+
+/// What is known of a transaction before its commit.
+pub(super) struct Finished {
+    /// Whether it writes anything: one that does not succeeds on a full disk, too.
+    pub(super) writes: bool,
+    /// The leases that it ends.
+    pub(super) lost: Vec<Lost>,
 }
 
 /// Returns the number of the newest change. That change is never pruned, so no earlier number was

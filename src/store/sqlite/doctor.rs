@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _};
 
 use super::{
     SqliteStore,
@@ -18,7 +18,7 @@ use super::{
     file, file_identity, inbox,
     inconsistent::{self, Repaired},
     lease,
-    modes::{not_writable, permissions},
+    modes::{only_read, permissions},
     schema,
     space::free,
     texts::Text,
@@ -26,7 +26,9 @@ use super::{
 };
 use crate::store::{
     Advice, Doctor, Error, Remedy,
-    examine::{Examination, Finding, Latency, Strays, Verdict, circle, seconds_ahead},
+    examine::{
+        Examination, Finding, Latency, Strays, Verdict, circle, joined_ahead, seconds_ahead,
+    },
 };
 
 const CALLS: usize = 10;
@@ -107,7 +109,9 @@ impl Doctor for SqliteStore {
         findings.extend(inconsistent.findings(&repaired));
         findings.push(log(&inner.path, self, how.repair).await?);
         findings.push(permissions(&inner.path));
-        findings.extend(inner.writer.refuses().then(|| not_writable(&inner.path)));
+        if inner.writer.refuses() {
+            findings.push(only_read(&inner.path, Self::is_writable(&inner.path)));
+        }
         findings.push(space(&inner.path));
         Ok(findings)
     }
@@ -238,18 +242,27 @@ fn journal(mode: &str) -> Finding {
 
 /// Examines whether the newest changes are in the future of this clock.
 fn clocks(conn: &Connection) -> Result<Finding, Stop> {
+    let of_nodes = "SELECT node, joined_at FROM windlass_leases WHERE ended_at IS NULL ORDER BY joined_at DESC LIMIT 1";
+    let last = conn.query_row(of_nodes, (), |row| {
+        Ok((row.get::<_, Text>(0)?.0, row.get(1)?))
+    });
+    let now = jiff::Timestamp::now();
+    let node = last.optional()?;
+    if let Some(found) = node.and_then(|(node, joined)| joined_ahead(&node, time(joined), now)) {
+        return Ok(found);
+    }
     let newest: Option<i64> = conn.query_row(
-        "SELECT max(at) FROM (SELECT at FROM windlass_changes WHERE seq > (SELECT max(seq) FROM windlass_changes) - 100
-             UNION ALL SELECT joined_at FROM windlass_leases WHERE ended_at IS NULL)",
+        "SELECT max(at) FROM windlass_changes WHERE seq > (SELECT max(seq) FROM windlass_changes) - 100",
         (),
         |row| row.get(0),
     )?;
-    let ahead = newest.and_then(|newest| seconds_ahead(time(newest), jiff::Timestamp::now()));
+    let ahead = newest.and_then(|newest| seconds_ahead(time(newest), now));
     let Some(ahead) = ahead else {
         return Ok(Finding::ok("clock", "nothing was written in the future"));
     };
     let found = format!("the newest change was written {ahead} s in the future of this clock");
-    let advice = "check the clock of this machine: wake-ups follow it";
+    let advice = "the clock of this machine is behind, or that of another program was ahead: wake-ups follow them. \
+                  `nodes` names a live node whose clock is ahead";
     Ok(Finding::new("clock", Verdict::Warning, found, advice))
 }
 

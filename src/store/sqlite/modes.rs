@@ -36,9 +36,22 @@ pub(super) fn permissions(path: &Path) -> Finding {
     Finding::new("permissions", Verdict::Warning, found, advice)
 }
 
+/// Returns the finding about a file that was opened to read, because it could not be opened to write.
+pub(super) fn only_read(path: &Path, is_writable: bool) -> Finding {
+    if !is_writable {
+        return not_writable(path);
+    }
+    let found = format!(
+        "'{}' was opened to read, although this user can write it",
+        path.display()
+    );
+    let advice = "a program that writes could not open it: a full disk is the usual cause, look at the finding `space`";
+    Finding::new("access", Verdict::Warning, found, advice)
+}
+
 /// Returns the finding about a file that this user can only read.
 #[cfg(unix)]
-pub(super) fn not_writable(path: &Path) -> Finding {
+fn not_writable(path: &Path) -> Finding {
     let found = format!(
         "this user can only read '{}'; to write, run as its owner: chmod u+rw {} && chmod u+rwx {}",
         path.display(),
@@ -59,7 +72,7 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 #[cfg(not(unix))]
-pub(super) fn not_writable(path: &Path) -> Finding {
+fn not_writable(path: &Path) -> Finding {
     let found = format!("this user can only read '{}'", path.display());
     Finding::new("access", Verdict::Warning, found, "make the file writable")
 }

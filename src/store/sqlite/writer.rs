@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::{
-    batch::{Batch, Environment, Lost, Sql},
+    batch::{Batch, Environment, Finished, Sql},
     boot::LeaseClock,
     claim_cache::ClaimCache,
     copied,
@@ -243,9 +243,11 @@ impl Thread {
 
     fn serve(&mut self, mut jobs: Jobs) {
         match self.transact(&mut jobs) {
-            Ok(()) => {
-                self.last.note(None);
-                if self.failing.take().is_some() {
+            Ok(writes) => {
+                if writes {
+                    self.last.note(None);
+                }
+                if writes && self.failing.take().is_some() {
                     tracing::info!(file = %self.setup.files.path().display(), "writes succeed again");
                 }
                 self.answer(jobs.list, None);
@@ -295,8 +297,8 @@ impl Thread {
 
     /// Runs the jobs in one transaction. Checks the files before the transaction, so that nothing is
     /// written to a file that was moved away, and after the commit, so that no write to such a file is
-    /// acknowledged.
-    fn transact(&mut self, jobs: &mut Jobs) -> Result<(), (Stop, Phase)> {
+    /// acknowledged. Returns whether the jobs wrote anything.
+    fn transact(&mut self, jobs: &mut Jobs) -> Result<bool, (Stop, Phase)> {
         let setup = &self.setup;
         let _rings_at_the_end = setup.notifier.as_ref().map(CommitNotifier::begin);
         setup.check(Phase::Begin)?;
@@ -304,11 +306,11 @@ impl Thread {
         let worked = work(setup, &mut self.intake, &self.kept, jobs)
             .map_err(|e| (Stop::Sql(e), Phase::Work));
         let conn = &setup.conn;
-        let result = worked.and_then(|lost| {
+        let result = worked.and_then(|done| {
             let commit = execute(conn, "COMMIT");
             commit.map_err(|e| (e.into(), Phase::Commit))?;
             setup.check(Phase::Commit)?;
-            for lost in lost {
+            for lost in done.lost {
                 tracing::warn!(
                     node = lost.node,
                     lease = lost.lease,
@@ -316,7 +318,7 @@ impl Thread {
                     "a node has ended without leaving, or its lease has expired; its claims are lost"
                 );
             }
-            Ok(())
+            Ok(done.writes)
         });
         if result.is_err() {
             self.kept.kinds.forget();
@@ -333,8 +335,8 @@ impl Thread {
     }
 }
 
-/// Runs the jobs in the transaction that has begun, and returns the leases that it ends.
-fn work(setup: &Setup, intake: &mut Intake, kept: &Kept, jobs: &mut Jobs) -> Sql<Vec<Lost>> {
+/// Runs the jobs in the transaction that has begun.
+fn work(setup: &Setup, intake: &mut Intake, kept: &Kept, jobs: &mut Jobs) -> Sql<Finished> {
     let now = setup.clock.now();
     let environment = Environment {
         limits: setup.limits,

@@ -3,7 +3,7 @@
 use super::{Env, Step, phase::Waiting, signals::Open};
 use crate::{
     ActionKind, Effects, Json, Message, Outcome, StateKind, TaskState, TransitionError,
-    message::Body, state::LastCommand, transition,
+    state::LastCommand, transition,
 };
 
 /// A write while it is being put together.

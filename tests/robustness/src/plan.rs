@@ -159,12 +159,7 @@ fn limits(rng: &mut Rng) -> Vec<Limit> {
 /// Draws the deadlines of a task: one task in four has one, or both. Some pass before the task can start, some
 /// while it runs or is parked, and some never. A task starts after `starts`, and `waits` if it waits for others:
 /// then some deadlines pass before those can end, on a fast machine too.
-fn deadlines(
-    rng: &mut Rng,
-    task: NewTask,
-    (starts, waits): (Duration, bool),
-    kind: &str,
-) -> NewTask {
+fn deadlines(rng: &mut Rng, task: NewTask, (starts, waits): (Duration, bool)) -> NewTask {
     let (starts_by, ends_by) = match rng.u32(0..12) {
         0 => (true, false),
         1 => (false, true),
@@ -212,7 +207,7 @@ impl Iterator for Plan {
             task = task.start_at(jiff::Timestamp::now() + starts);
         }
         if self.has_deadlines {
-            task = deadlines(rng, task, (starts, waits), kind);
+            task = deadlines(rng, task, (starts, waits));
         }
         let limits = limits(rng);
         let is_limited = !limits.is_empty();

@@ -29,7 +29,7 @@ use crate::{
     exit::{Exit, Failure},
     global::Global,
     output::Output,
-    parse::{from_one, time},
+    parse::{from_one, past, time},
 };
 
 /// What to do with schedules.
@@ -126,11 +126,11 @@ struct Which {
 struct BackfillArgs {
     #[command(flatten)]
     which: Which,
-    /// The first time (RFC 3339)
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// The first time (RFC 3339, '1h ago')
+    #[arg(long, value_name = "TIME", value_parser = past)]
     from: Timestamp,
-    /// The last time (RFC 3339); now by default
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// The last time (RFC 3339, '5m ago'); now by default
+    #[arg(long, value_name = "TIME", value_parser = past)]
     to: Option<Timestamp>,
     /// Also run times again whose run has ended
     #[arg(long)]

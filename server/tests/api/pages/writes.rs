@@ -1,12 +1,12 @@
 //! What the pages say about the store: which it is, and that it takes no writes.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use windlass::{
     NewTask,
     clock::SystemClock,
     store::{
-        Store,
+        Coordinator as _, NodeSpec, Store,
         sqlite::{Options, SqliteStore},
     },
 };
@@ -40,8 +40,11 @@ async fn a_page_says_that_the_store_takes_no_writes_until_it_does() {
         .await
         .unwrap();
     let sqlite = Arc::new(sqlite);
-    let kit = Kit::with(Store::from_parts(sqlite.clone(), sqlite, clock)).await;
+    let kit = Kit::with(Store::from_parts(sqlite.clone(), sqlite.clone(), clock)).await;
     let scoped = kit.token("scoped", Role::Operate, &["mail"]).await;
+    let spec = NodeSpec::new("n".parse().unwrap());
+    let join = || sqlite.join(&spec, Duration::from_secs(600));
+    join().await.unwrap();
     let says = "The store takes no writes";
     assert!(!kit.page("/").await.contains(says));
     let large = || NewTask::new("mail").props(&"x".repeat(1 << 17));
@@ -77,6 +80,10 @@ async fn a_page_says_that_the_store_takes_no_writes_until_it_does() {
             answer.text
         );
     }
+    // Regression: a transaction that has nothing to write counted as a write.
+    let taken = join().await.unwrap_err();
+    assert!(taken.to_string().contains("node"), "{taken}");
+    assert!(kit.page("/").await.contains(says));
     kit.client.force_delete(&sent[0]).await.unwrap();
     assert!(!kit.page("/").await.contains(says));
 }

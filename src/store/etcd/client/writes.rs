@@ -10,7 +10,9 @@ impl Link {
     pub(crate) async fn write(&self, txn: Txn) -> Result<TxnResponse, Fault> {
         let answer = self.txn(txn).await;
         match &answer {
-            Ok(_) => self.last.note(None),
+            Ok(answer) if answer.succeeded() => self.last.note(None),
+            // Its conditions did not hold. A transaction that writes nothing succeeds with a full quota, too.
+            Ok(_) => {}
             // It says something about a node, and nothing about the cluster.
             Err(Fault::LeaseGone) => {}
             Err(fault) => self.last.note(Some(fault.clone().into_error("write"))),

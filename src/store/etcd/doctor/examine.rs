@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use etcd_client::PutOptions;
+use jiff::Timestamp;
 use windlass_statemachine::Fence;
 
 use super::keys::{KeyCheck, Namespace, OPERATION};
@@ -21,7 +22,7 @@ use crate::store::{
         tasks::fences_above,
         upkeep::Members,
     },
-    examine::{Examination, Finding, Latency, Strays, Verdict, circle, seconds_ahead},
+    examine::{Examination, Finding, Latency, Strays, Verdict, circle, joined_ahead},
 };
 
 const CALLS: usize = 10;
@@ -121,7 +122,7 @@ impl Doctor {
     async fn examine_nodes(&self, namespace: &Namespace) -> Result<Vec<Finding>, Error> {
         let mut findings = Vec::new();
         let (mut stale, mut live) = (Strays::default(), 0);
-        let mut ahead: Option<(i64, String)> = None;
+        let mut last: Option<(Timestamp, String)> = None;
         let mut known: HashMap<i64, String> = HashMap::new();
         let mut foreign = Strays::default();
         for kv in &namespace.registrations {
@@ -136,8 +137,7 @@ impl Doctor {
             let reported = parse::<Registration>(kv);
             if let Ok(reported) = &reported {
                 known.extend(reported.leases.iter().map(|lease| (*lease, name.clone())));
-                let skew = seconds_ahead(reported.joined_at, self.access.now());
-                ahead = ahead.max(skew.map(|skew| (skew, name.clone())));
+                last = last.max(Some((reported.joined_at, name.clone())));
             }
             let reader = &self.access.reader;
             let registered = registrations::read(&reader.keys, kv);
@@ -178,11 +178,8 @@ impl Doctor {
             );
             findings.push(found);
         }
-        if let Some((ahead, name)) = ahead {
-            let found = format!("node {name} joined {ahead} s in the future of this clock");
-            let advice = "compare the clock of its machine with this one's and the members': the one that differs is wrong. \
-                          Set it right, and start its nodes again; wake-ups follow the clocks";
-            findings.push(Finding::new("clock", Verdict::Warning, found, advice));
+        if let Some((joined, name)) = last {
+            findings.extend(joined_ahead(&name, joined, self.access.now()));
         }
         findings.extend(self.examine_leases(namespace, &known).await?);
         Ok(findings)
