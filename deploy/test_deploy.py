@@ -198,7 +198,8 @@ def test_the_alerts_see_the_scenes(site: Site) -> None:
         until(f"{name}: {expression}", lambda expression=expression: site.query(expression))  # type: ignore[misc]
     quiet = ["WindlassDown", "WindlassQuarantined", "WindlassStoreErrors", "WindlassLeaseMargin", "WindlassDataVersion"]
     for name in quiet:
-        assert site.query(rules[name]) == [], f"{name} is not quiet"
+        # A busy machine may miss one scrape.
+        until(f"{name} is quiet", lambda name=name: site.query("up") and site.query(rules[name]) == [])  # type: ignore[misc]
 
 
 def test_the_commands_of_the_alerts_are_accepted(site: Site) -> None:

@@ -195,8 +195,9 @@ fn row(page: &Page, one: &Record) -> Markup {
             td.w { @if let Some(spec) = &one.spec { (text::name(&spec.run.kind)) } }
             td {
                 @if let Some(next) = &one.next { (page.ago(next.due)) } @else { span.dim { "none" } }
-                @for why in ["missed", "overlapped", "refused"] {
-                    @if let Some(times) = one.counts.get(why).filter(|times| **times > 0) { p.error { (why) " " (text::grouped(*times)) } }
+                // A schedule may overlap on purpose.
+                @for (why, class) in [("missed", "error"), ("refused", "error"), ("overlapped", "dim")] {
+                    @if let Some(times) = one.counts.get(why).filter(|times| **times > 0) { p class=(class) { (why) " " (text::grouped(*times)) } }
                 }
             }
             td { @if let Some(run) = &one.last_run { (text::state(run.state.as_deref().unwrap_or("quarantined"))) " " (page.task(&run.id)) } }
