@@ -206,6 +206,10 @@ pub struct World {
     pub lost_later: bool,
 }
 
+/// How long a connection to a member of etcd that stands still may bring nothing while renewals reach another one, in microseconds:
+/// after 5 s a watch is asked, after 5 s more it counts as dead, and then another one is opened.
+pub const SILENCE: u64 = 15_000_000;
+
 impl World {
     /// Reads everything. The histories are those of the `feed`, where there is one.
     ///
@@ -294,6 +298,16 @@ impl World {
     /// (docs/guarantees.md, G7).
     pub fn margin(&self) -> u64 {
         (self.ttl / 5).min(3_000_000)
+    }
+
+    /// How long a node may hear nothing and wait for a write while it renews its lease: [`SILENCE`] where members of etcd stood
+    /// still, else 0.
+    pub fn silence(&self) -> u64 {
+        let is_shaken = |line: &Line| matches!(line.said, Said::Shaken { .. });
+        match self.witness.iter().any(is_shaken) {
+            true => SILENCE,
+            false => 0,
+        }
     }
 
     /// The spans in which a process was stopped, or not run: from, to. The span of one that was killed

@@ -91,9 +91,11 @@ fn first_runs(world: &World) -> BTreeMap<&TaskId, Run> {
     runs
 }
 
-/// How much later than a deadline a node may write or start what it decided before: as long as a lease.
+/// How much later than a deadline a node may write or start what it decided before: as long as a lease, and as its write may wait
+/// for a member of etcd that stands still.
 fn allowed(world: &World) -> SignedDuration {
-    SignedDuration::from_micros(i64::try_from(world.ttl).unwrap_or(i64::MAX))
+    let allowed = world.ttl + world.silence();
+    SignedDuration::from_micros(i64::try_from(allowed).unwrap_or(i64::MAX))
 }
 
 /// The first run of a task that began after `start_by`, if no claim before it was lost.

@@ -34,9 +34,10 @@ pub(super) fn check(world: &World) -> Found {
 }
 
 /// Handlers that outlive the delete of their task. A node that is cut off does not know of the delete
-/// until its lease is over.
+/// until its lease is over, or until it has found out that its watch is silent.
 pub(super) fn check_handlers(world: &World) -> Found {
     let mut found = Found::new();
+    let latest = world.ttl + world.margin() + world.silence();
     let runs = one_run::runs(world, &mut Found::new());
     for (at, (id, acknowledged)) in world.promised.deleted.iter().enumerate() {
         let before = world.promised.deleted[..at].iter();
@@ -49,9 +50,7 @@ pub(super) fn check_handlers(world: &World) -> Found {
         let outlives = |run: &&Run| {
             let pauses = world.pauses(run.pid);
             let after = one_run::time_of_its_own(*acknowledged, run.to, &pauses);
-            fences.contains(&run.fence)
-                && run.to > *acknowledged
-                && after > world.ttl + world.margin()
+            fences.contains(&run.fence) && run.to > *acknowledged && after > latest
         };
         if let Some(run) = runs.find(outlives) {
             let Run {
@@ -89,6 +88,7 @@ fn fences(world: &World, id: &TaskId, life: usize) -> Option<Vec<Fence>> {
 mod tests {
     use super::super::sample::*;
     use super::*;
+    use crate::{witness::Said, world::SILENCE};
 
     /// How long leases last in these worlds; the margin is a fifth of it.
     const TTL: u64 = 500;
@@ -146,6 +146,18 @@ mod tests {
         holds(ran(2, 1, last));
         caught(ran(2, 1, last + 1), "claim 2 ran in process 7 from 1 to");
         caught(ran(2, last + 1, last + 2), "claim 2 ran in process 7");
+        // Regression: a member of etcd stood still, and with it the watch; renewals reached another member.
+        let shaken = |to| {
+            let mut world = deleted();
+            let how = "Stop m2".to_owned();
+            world.witness = vec![start(1, 7, 2, 0), end(to, 7, 2)];
+            let mut stop = world.witness[0].clone();
+            stop.said = Said::Shaken { how };
+            world.witness.insert(0, stop);
+            check_handlers(&world)
+        };
+        holds(shaken(last + SILENCE));
+        caught(shaken(last + SILENCE + 1), "claim 2 ran in process 7");
         // Of the task that was submitted later.
         holds(ran(5, last + 1, last + 2));
     }
