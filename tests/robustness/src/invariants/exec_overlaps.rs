@@ -2,14 +2,19 @@
 //! for each other themselves, and a step of an old claim after the start of a new one shows the same.
 //!
 //! A supervisor ends the commands of a worker that stands still. So only a stop of both processes that
-//! held the older claim, at the time of the overlap, excuses one.
+//! held the older claim, at the time of the overlap, excuses one. A worker that is stopped alone between its look at the lease and
+//! the start of a command has no command that the supervisor could end: it starts the command when it goes on, and ends it within a
+//! margin.
 
 use std::collections::BTreeMap;
 
 use windlass::{Fence, TaskId};
 
 use super::Found;
-use crate::world::{ExecLine, ExecSaid, World};
+use crate::{
+    witness::Said,
+    world::{ExecLine, ExecSaid, World},
+};
 
 pub(super) fn check(world: &World) -> Found {
     look(world).0
@@ -46,7 +51,8 @@ fn look(world: &World) -> (Found, usize) {
             continue;
         };
         let began = starts.get(&old).copied().unwrap_or(*at);
-        if old != new && excused(world, task, old, (began, *at)) {
+        let when = (began, *at);
+        if old != new && (excused(world, task, old, when) || starts_late(world, task, old, when)) {
             counted += 1;
             continue;
         }
@@ -76,11 +82,35 @@ fn excused(world: &World, task: &TaskId, old: Fence, (began, met): (u64, u64)) -
     })
 }
 
+/// Whether the worker of a claim was stopped alone, has just gone on, and ran no command of the claim meanwhile.
+fn starts_late(world: &World, task: &TaskId, old: Fence, (began, met): (u64, u64)) -> bool {
+    let margin = world.margin();
+    let process = world
+        .claimant(task, old)
+        .and_then(|node| world.process(node, began));
+    let mut since = None;
+    for line in world.witness.iter().filter(|l| Some(l.pid) == process) {
+        match line.said {
+            Said::WorkerStopped => since = Some(line.at),
+            Said::Continued => {
+                let Some(from) = since.take() else { continue };
+                let said = |l: &ExecLine| l.task == *task && l.fence == old;
+                let mut meanwhile = world.exec.iter().filter(|l| from < l.at && l.at < met);
+                let goes_on = (line.at..=line.at + margin).contains(&met);
+                if line.at >= from + margin && goes_on && !meanwhile.any(said) {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::sample::*;
     use super::*;
-    use crate::witness::Said;
 
     /// The margin of the lease in these worlds.
     const MARGIN: u64 = 100;
@@ -124,10 +154,25 @@ mod tests {
         caught(stopped(met(1500), 7, 1000, 1399), how);
         caught(stopped(met(1500), 7, 1400, 1450), how);
         caught(stopped(met(1500), 7, 5, 2000), how);
-        let mut worker = met(1500);
-        worker.witness.push(line(1000, 7, Said::WorkerStopped));
-        worker.witness.push(line(2000, 7, Said::Continued));
-        caught(check(&worker), how);
+        caught(check(&worker_stopped(met(1500))), how);
+    }
+
+    /// The worker, and not its supervisor, stands still from 1000 to 2000.
+    fn worker_stopped(mut world: World) -> World {
+        world.witness.push(line(1000, 7, Said::WorkerStopped));
+        world.witness.push(line(2000, 7, Said::Continued));
+        world
+    }
+
+    /// Regression: the worker was stopped between its look at the lease and the start of the command.
+    #[test]
+    fn a_command_that_a_stopped_worker_was_about_to_start_is_excused_for_a_margin() {
+        let how = "a command of claim 2 ran beside one of claim 5";
+        holds(check(&worker_stopped(met(2000 + MARGIN))));
+        caught(check(&worker_stopped(met(2000 + MARGIN + 1))), how);
+        let mut ran = worker_stopped(met(2050));
+        ran.exec.insert(1, says(1500, 2, ExecSaid::Step(1)));
+        caught(check(&ran), how);
     }
 
     #[test]
