@@ -187,11 +187,11 @@ impl fmt::Display for Refusal {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::store::Error;
 
-    fn refusal(reason: Reason) -> Refusal {
+    pub(in crate::store::model) fn refusal(reason: Reason) -> Refusal {
         Refusal {
             part: Part::Operation(3),
             task: "a".parse().unwrap(),

@@ -95,16 +95,8 @@ impl fmt::Display for Refusals {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::refusal::tests::refusal, *};
     use crate::store::{Error, Reason};
-
-    fn refusal(reason: Reason) -> Refusal {
-        Refusal {
-            part: Part::Operation(3),
-            task: "a".parse().unwrap(),
-            reason,
-        }
-    }
 
     #[test]
     fn the_error_of_a_single_operation_names_it() {
