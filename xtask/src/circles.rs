@@ -275,6 +275,9 @@ mod tests {
             ("b", "#[cfg(test)]\nmod tests {\n    use crate::a::Y;\n}"),
         ];
         assert_eq!(found(&files), [] as [Vec<Module>; 0]);
+        let shared = "#[cfg(test)]\npub(super) mod tests {\n    use crate::a::Y;\n}";
+        let files = [("a", "use super::b::X;"), ("b", shared)];
+        assert_eq!(found(&files), [] as [Vec<Module>; 0]);
         let module = |path: &str| module_of(Path::new("src"), &Path::new("src").join(path));
         assert_eq!(module("a/mod.rs").as_deref(), Some("a"));
         assert_eq!(module("lib.rs").as_deref(), Some(""));

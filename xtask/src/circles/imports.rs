@@ -9,19 +9,12 @@ pub(super) fn uses(text: &str) -> Vec<Vec<String>> {
     let mut paths = Vec::new();
     let mut declaration: Option<String> = None;
     for line in text.lines().map(str::trim) {
-        if line.starts_with("mod tests") {
+        let item = without_visibility(line);
+        if item.starts_with("mod tests") {
             break;
         }
-        let begins = |line: &str| {
-            let open = line.strip_prefix("pub").map_or(line, |rest| {
-                let rest = rest.trim_start();
-                let inside = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
-                inside.map_or(rest, |(_, rest)| rest.trim_start())
-            });
-            open.strip_prefix("use ").map(str::to_owned)
-        };
         match &mut declaration {
-            None => declaration = begins(line),
+            None => declaration = item.strip_prefix("use ").map(str::to_owned),
             Some(_) if line.starts_with("//") => {}
             Some(before) => before.push_str(line),
         }
@@ -31,6 +24,15 @@ pub(super) fn uses(text: &str) -> Vec<Vec<String>> {
         }
     }
     paths
+}
+
+/// Returns an item without its `pub` or `pub(…)`.
+fn without_visibility(item: &str) -> &str {
+    item.strip_prefix("pub").map_or(item, |rest| {
+        let rest = rest.trim_start();
+        let inside = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        inside.map_or(rest, |(_, rest)| rest.trim_start())
+    })
 }
 
 /// Adds the paths of a tree such as `a::{b, c::{d, e}}`.
