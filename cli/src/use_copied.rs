@@ -137,8 +137,8 @@ impl Registry for UseCopied {
         self.registry().limits()
     }
 
-    fn write_error(&self) -> Option<Error> {
-        self.registry().write_error()
+    async fn write_error(&self) -> Option<Error> {
+        self.registry().write_error().await
     }
 
     async fn identity(&self) -> Result<String, Error> {

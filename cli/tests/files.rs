@@ -61,6 +61,40 @@ fn a_file_that_is_mounted_by_itself_is_refused() {
     assert_eq!(place.list(&[]).len(), 1);
 }
 
+/// Regression: only the doctor named the full disk. The other commands, which write nothing, said that no node lives.
+#[test]
+fn a_full_disk_is_named_by_why_and_top() {
+    if !may_unshare("--mount") {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let script = "set -e
+        mount -t tmpfs -o size=4m none \"$1\"; cd \"$1\"; export WINDLASS_STORE=sqlite:s.db
+        \"$2\" submit mail --id t; \"$2\" why; echo '==>'; cat /dev/zero > zeros 2>&1 || true
+        \"$2\" why; \"$2\" top --once --every 100ms; \"$2\" why t; \"$2\" why -o json";
+    let ran = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(&disk)
+        .arg(env!("CARGO_BIN_EXE_windlass"))
+        .output()
+        .unwrap();
+    let (out, err) = (
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr),
+    );
+    assert!(ran.status.success(), "{out}{err}");
+    let (before, full) = out.split_once("==>").unwrap();
+    let says = "the store takes no writes, so no task makes progress: ";
+    assert!(!before.contains(says), "{out}");
+    assert_eq!(full.matches(says).count(), 3, "{out}");
+    assert!(full.contains("   try: windlass doctor"), "{out}");
+    let json = serde_json::from_str::<serde_json::Value>(full.lines().last().unwrap()).unwrap();
+    let text = json["no_writes"].as_str().unwrap();
+    assert!(text.contains("the disk is full"), "{text}");
+}
+
 /// The log may hold acknowledged tasks. A new file next to it would make SQLite delete it.
 #[test]
 fn a_log_whose_file_is_missing_is_refused_by_every_command() {

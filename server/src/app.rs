@@ -18,6 +18,7 @@ use windlass::{
 use crate::{
     activity::Counting,
     auth::{Keyring, Sessions},
+    node_history::NodeHistory,
     peers::Peers,
     problem::Problem,
     quota::Quotas,
@@ -57,6 +58,8 @@ pub(crate) struct App {
     pub(crate) stop: CancellationToken,
     /// What the tasks do, for all callers.
     pub(crate) activity: Counting,
+    /// Which nodes joined again or went, as this server has seen it.
+    pub(crate) node_history: Arc<NodeHistory>,
     rates: Mutex<HashMap<String, Bucket>>,
     /// The numbers of the tasks, as they were read last.
     stats: tokio::sync::Mutex<Option<(Instant, Arc<Stats>)>>,
@@ -121,6 +124,12 @@ impl App {
     ) -> Arc<Self> {
         let peers = Peers::new(store, settings.advertised.clone());
         tokio::spawn(peers.clone().run(stop.clone()));
+        let node_history = Arc::<NodeHistory>::default();
+        tokio::spawn(
+            node_history
+                .clone()
+                .follow(Client::new(store), stop.clone()),
+        );
         let keyring = Keyring::follow(store);
         let workers = workers_of(store, keyring.clone(), stop.clone());
         Arc::new(Self {
@@ -139,6 +148,7 @@ impl App {
             metrics,
             stop,
             activity: Counting::default(),
+            node_history,
             rates: Mutex::default(),
             stats: tokio::sync::Mutex::default(),
             shares: Arc::default(),

@@ -22,6 +22,7 @@ mod guard;
 mod key;
 mod listen;
 mod mask;
+mod node_history;
 #[cfg(all(test, feature = "schema"))]
 mod openapi;
 mod origin;

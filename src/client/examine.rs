@@ -36,6 +36,28 @@ impl Client {
         findings.push(Finding::ok("time zones", zone_data()));
         Ok(findings)
     }
+
+    /// Returns why the store takes no writes, so that no task makes progress: a full disk, a file that another program keeps
+    /// locked, a cluster without a quorum or with a full quota. `None` where nothing shows it: the last write of this process
+    /// succeeded, or the store can say nothing without a write.
+    ///
+    /// Writes nothing. The answer may be 2 s old; after a failed write, a minute.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// if let Some(error) = client.write_error().await {
+    ///     eprintln!("no task makes progress: {error}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn write_error(&self) -> Option<Error> {
+        self.store.registry().write_error().await
+    }
 }
 
 /// Returns whether every live node can run its kinds.

@@ -50,10 +50,10 @@ pub trait Registry: Send + Sync + 'static {
     /// Returns the limits of the store.
     fn limits(&self) -> Limits;
 
-    /// Returns why the store did not take the last write of this process (a full disk, a file that another program keeps
-    /// locked, a cluster without a quorum); `None` after one that it took, before the first, and a minute after the
-    /// failure. Reads nothing. A store that does not know it returns `None`, like the default.
-    fn write_error(&self) -> Option<Error> {
+    /// Returns why the store takes no writes (a full disk, a file that another program keeps locked, a cluster without a
+    /// quorum), or `None`: the outcome of this process's last write, where that failed within the last minute, else what the
+    /// store can tell without a write. A store that does not know it returns `None`, like the default.
+    async fn write_error(&self) -> Option<Error> {
         None
     }
 

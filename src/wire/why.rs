@@ -6,7 +6,7 @@ use windlass_statemachine::{Kind, TaskStatus};
 
 use crate::{
     client::{NotRun, Stats, WaitReason},
-    store::TaskRecord,
+    store::{Error, TaskRecord},
 };
 
 /// Which tasks are not run, and why.
@@ -20,7 +20,7 @@ use crate::{
 /// let client = Client::new(&Store::open("memory:").await?);
 /// client.submit(NewTask::new("report").paused()).await?;
 /// let stats = client.stats().await?;
-/// let form = WhyForm::new(&stats, |one| format!("list --kind {} --state paused", one.of.kind));
+/// let form = WhyForm::new(&stats, client.write_error().await, |one| format!("list --kind {} --state paused", one.of.kind));
 /// assert_eq!((form.waiting[0].tasks, form.waiting[0].reason), (1, "paused"));
 /// assert_eq!(form.waiting[0].remedy, "list --kind report --state paused");
 /// # Ok(()) }
@@ -30,6 +30,10 @@ use crate::{
 #[cfg_attr(feature = "schema", schemars(rename = "Waiting"))]
 #[non_exhaustive]
 pub struct WhyForm<'a> {
+    /// Why the store takes no writes, so that no task makes progress ([`Client::write_error`](crate::Client::write_error));
+    /// absent where nothing shows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_writes: Option<String>,
     /// The reasons, the one with the most tasks first.
     pub waiting: Vec<WaitingForm<'a>>,
     /// The time for which the numbers hold.
@@ -58,7 +62,12 @@ pub struct WaitingForm<'a> {
 
 impl<'a> WhyForm<'a> {
     /// Returns the form of the numbers. `remedy` says in the program's own terms what shows or resolves a cause.
-    pub fn new(stats: &'a Stats, remedy: impl Fn(&NotRun<'_>) -> String) -> Self {
+    /// `no_writes` is why the store takes no writes.
+    pub fn new(
+        stats: &'a Stats,
+        no_writes: Option<Error>,
+        remedy: impl Fn(&NotRun<'_>) -> String,
+    ) -> Self {
         let form = |one: NotRun<'a>| WaitingForm {
             kind: &one.of.kind,
             reason: one.cause.as_str(),
@@ -68,6 +77,7 @@ impl<'a> WhyForm<'a> {
             remedy: remedy(&one),
         };
         Self {
+            no_writes: no_writes.map(|error| error.to_string()),
             waiting: stats.not_run().into_iter().map(form).collect(),
             at: stats.at,
         }

@@ -195,7 +195,14 @@ async fn a_quota_that_fills_is_reported_before_it_is_full() {
     assert_eq!(of(&findings, "latency").verdict, Verdict::Error);
     let refused = store.submit(vec![task("b")]).await.remove(0).unwrap_err();
     assert!(refused.is_retryable(), "{refused}");
-    let error = store.write_error().expect("the last write was refused");
+    let error = store
+        .write_error()
+        .await
+        .expect("the last write was refused");
+    assert!(error.to_string().contains("the quota is full"), "{error}");
+    // Regression: a process that had written nothing did not know.
+    let reads = connect(&server.url("ns")).await;
+    let error = reads.write_error().await.expect("the quota is full");
     assert!(error.to_string().contains("the quota is full"), "{error}");
 }
 

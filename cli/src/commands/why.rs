@@ -47,12 +47,16 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if let Some(filter) = &args.kind {
         stats.kinds.retain(|of| filter.selects(&of.kind));
     }
-    let form = WhyForm::new(&stats, |one| resolve(one, &hint));
+    let form = WhyForm::new(&stats, client.write_error().await, |one| {
+        resolve(one, &hint)
+    });
     if out.is_json() {
         out.json(&form)?;
         return Ok(Exit::Ok);
     }
-    if form.waiting.is_empty() {
+    if let Some(error) = &form.no_writes {
+        no_writes(error, global)?;
+    } else if form.waiting.is_empty() {
         match &args.kind {
             Some(filter) if stats.kinds.is_empty() => {
                 out.note(format!("there are no tasks of the kind {filter}"));
@@ -78,6 +82,15 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
+/// Says that the store takes no writes.
+fn no_writes(error: &str, global: &Global) -> Result<(), Failure> {
+    let (out, text) = (global.out(), one_line(error));
+    out.line(format!(
+        "the store takes no writes, so no task makes progress: {text}"
+    ))?;
+    out.line(format!("   try: {}", global.hint().command("doctor")))
+}
+
 /// Explains one task.
 async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<Exit, Failure> {
     let (out, hint) = (global.out(), global.hint());
@@ -89,6 +102,9 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
     if out.is_json() {
         out.json(&form)?;
         return Ok(Exit::Ok);
+    }
+    if let Some(error) = client.write_error().await {
+        no_writes(&error.to_string(), global)?;
     }
     out.line(one_line(form.text.as_deref().unwrap_or_default()))?;
     match &reason {

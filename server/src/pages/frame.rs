@@ -89,7 +89,7 @@ pub(super) struct Page {
     zone_name: String,
     /// The store, as the command line names it; `None` for the default one.
     store: Option<String>,
-    /// Why the store did not take the last write of this process.
+    /// Why the store takes no writes.
     write_error: Option<Error>,
     /// The path of the page below the base, and its query.
     uri: Uri,
@@ -121,7 +121,7 @@ impl FromRequestParts<Arc<App>> for Page {
             wait: WAIT.min(app.settings.longest_wait),
             zone_name,
             store: app.settings.store.clone(),
-            write_error: app.store.registry().write_error(),
+            write_error: app.client.write_error().await,
             uri,
         })
     }

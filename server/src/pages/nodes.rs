@@ -20,10 +20,23 @@ use crate::problem::Problem;
 /// The most nodes, and the most kinds of a node, on the page.
 const MOST: usize = 100;
 const KINDS: usize = 6;
+/// The most nodes that joined again or are gone on the page.
+const RECENT: usize = 20;
 
 #[derive(Deserialize)]
 struct Nodes {
     nodes: Vec<Node>,
+    #[serde(default)]
+    recent: Vec<Recent>,
+}
+
+/// A node that joined more than once within the last hour, or that is gone.
+#[derive(Deserialize)]
+struct Recent {
+    node: String,
+    joins: u64,
+    joined_at: Timestamp,
+    gone_at: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]
@@ -121,8 +134,30 @@ pub(super) async fn show(page: Page) -> Answer {
             @if nodes.nodes.len() > MOST { p.dim { "The first " (MOST) " of " (nodes.nodes.len()) " nodes." } }
             (longest)
         }
+        (recent(&page, &nodes.recent))
     };
     Ok(page.show((Place::Nodes, "Nodes"), "windlass nodes", &body))
+}
+
+fn recent(page: &Page, nodes: &[Recent]) -> Markup {
+    html! {
+        @if !nodes.is_empty() {
+            h2 { "Joined again, or gone" }
+            p.dim { "Within the last hour, as this server has seen it since it began. A node that joins again and again loses its lease, or its process ends: its log says why." }
+            div.scroll tabindex="0" role="region" aria-label="Nodes that joined again, or are gone" {
+                table.rows {
+                    thead { tr { th { "Node" } th { "Now" } th.number { "Joined" } th.w { "Last join" } } }
+                    tbody { @for one in nodes.iter().take(RECENT) { tr data-key={ "recent-" (one.node) } {
+                        td { (text::name(&one.node)) }
+                        td { @match one.gone_at { None => { "live" }, Some(at) => { "gone " (page.ago(at)) } } }
+                        td.number { @if one.joins > 1 { strong { (one.joins) " times" } } @else { "once" } }
+                        td.w { (page.ago(one.joined_at)) }
+                    } } }
+                }
+            }
+            @if nodes.len() > RECENT { p.dim { "The last " (RECENT) " of " (nodes.len()) " nodes." } }
+        }
+    }
 }
 
 fn row(page: &Page, node: &Node) -> Markup {

@@ -1,6 +1,12 @@
 //! The nodes that run tasks, and commands to them.
 
-use axum::{extract::Path, http::StatusCode, response::Response};
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, State},
+    http::StatusCode,
+    response::Response,
+};
 use serde::Serialize;
 use windlass::{
     NodeName,
@@ -10,6 +16,8 @@ use windlass::{
 use super::{json, json_with};
 use crate::{
     access::{Admin, Reader, name},
+    app::App,
+    node_history::Recent,
     params::{Form, Formed, Params},
     problem::Problem,
 };
@@ -17,18 +25,29 @@ use crate::{
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct NodesForm {
+    /// The live nodes and remote workers.
     nodes: Vec<NodeRecord>,
+    /// The nodes that joined more than once within the last hour, or that are gone, as this server has seen it since it began;
+    /// the last change first. Absent without one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    recent: Vec<Recent>,
 }
 
 /// Returns the live nodes.
-pub(super) async fn list(by: Reader, params: Params) -> Result<Response, Problem> {
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    by: Reader,
+    params: Params,
+) -> Result<Response, Problem> {
     params.end()?;
     by.check_unscoped()?;
     let nodes = by.client().nodes().await?;
+    app.node_history.look(&nodes, app.client.now());
     let hiding = by.hiding().await?;
     let nodes = nodes.into_iter().map(|node| hiding.node(node));
     json(&NodesForm {
         nodes: nodes.collect(),
+        recent: app.node_history.recent(),
     })
 }
 

@@ -71,7 +71,11 @@ pub(super) async fn why(
     by.check_unscoped()?;
     let mut stats = Stats::clone(&*app.stats().await?);
     by.hiding().await?.stats(&mut stats);
-    json(&WhyForm::new(&stats, resolve))
+    json(&WhyForm::new(
+        &stats,
+        app.client.write_error().await,
+        resolve,
+    ))
 }
 
 /// Returns what the tasks do, counted since the first request for it. The numbers are of every kind, and kinds are all that they

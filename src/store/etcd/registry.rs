@@ -37,8 +37,8 @@ impl Registry for EtcdStore {
         self.0.limits()
     }
 
-    fn write_error(&self) -> Option<Error> {
-        self.0.write_error()
+    async fn write_error(&self) -> Option<Error> {
+        self.0.write_error().await
     }
 
     async fn identity(&self) -> Result<String, Error> {

@@ -233,8 +233,8 @@ impl Components {
         }
     }
 
-    pub(crate) fn write_error(&self) -> Option<Error> {
-        self.access.link().write_error()
+    pub(crate) async fn write_error(&self) -> Option<Error> {
+        self.access.link().write_error().await
     }
 
     pub(crate) fn limits(&self) -> Limits {

@@ -93,7 +93,13 @@ impl FromStr for WaitKind {
         let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
         found.ok_or_else(|| {
             let names = Self::ALL.map(Self::as_str).join(", ");
-            Invalid::new("waits", format!("'{text}' is not one of {names}"))
+            // Groups of `windlass why` that are no reasons of their own.
+            let instead = match text {
+                "paused" => "; paused tasks are found by their state",
+                "quarantined" => "; quarantined tasks have a filter of their own",
+                _ => "",
+            };
+            Invalid::new("waits", format!("'{text}' is not one of {names}{instead}"))
         })
     }
 }
@@ -106,6 +112,10 @@ mod tests {
     fn every_name_is_read_as_its_kind() {
         for kind in WaitKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        for (group, instead) in [("paused", "by their state"), ("quarantined", "a filter")] {
+            let refused = group.parse::<WaitKind>().unwrap_err().to_string();
+            assert!(refused.contains(instead), "{refused}");
         }
         let refused = "no-node".parse::<WaitKind>().unwrap_err().to_string();
         assert!(

@@ -25,7 +25,12 @@ pub(super) fn fault_of(path: &Path) -> Option<MachineFault> {
 )]
 pub(super) fn free(path: &Path) -> Option<u64> {
     let stat = nix::sys::statvfs::statvfs(path.parent()?).ok()?;
-    let (blocks, size) = (stat.blocks_available(), stat.fragment_size());
+    // Some file systems keep blocks that only root may use.
+    let blocks = match nix::unistd::geteuid().is_root() {
+        true => stat.blocks_free(),
+        false => stat.blocks_available(),
+    };
+    let size = stat.fragment_size();
     Some((blocks as u64).saturating_mul(size as u64))
 }
 

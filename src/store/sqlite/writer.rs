@@ -108,9 +108,9 @@ impl Writer {
         self.refuses.is_some()
     }
 
-    /// Returns why the last transaction was not written.
-    pub(super) fn write_error(&self) -> Option<Error> {
-        self.last.error()
+    /// Returns what became of the last transaction.
+    pub(super) fn last(&self) -> &LastWrite {
+        &self.last
     }
 
     /// Runs `work` in a transaction, together with other waiting jobs. Returns when the transaction is

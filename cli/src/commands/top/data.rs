@@ -11,7 +11,7 @@ use windlass::{
         Stats,
         activity::{Activity, Summary},
     },
-    store::NodeRecord,
+    store::{Error, NodeRecord},
     wire::WhyForm,
 };
 
@@ -40,6 +40,9 @@ pub(crate) struct Data {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "TopWhy"))]
 pub(super) struct Why {
+    /// Why the store takes no writes, so that no task makes progress; absent where nothing shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) no_writes: Option<String>,
     /// The reasons, the one with the most tasks first.
     pub(super) waiting: Vec<Waiting>,
     /// The time for which the numbers hold.
@@ -72,8 +75,8 @@ struct Nodes {
 }
 
 impl Why {
-    fn new(stats: &Stats, hint: &Hint) -> Self {
-        let form = WhyForm::new(stats, |one| resolve(one, hint));
+    fn new(stats: &Stats, no_writes: Option<Error>, hint: &Hint) -> Self {
+        let form = WhyForm::new(stats, no_writes, |one| resolve(one, hint));
         let waiting = form.waiting.into_iter().map(|one| Waiting {
             kind: one.kind.clone(),
             reason: one.reason.to_owned(),
@@ -84,6 +87,7 @@ impl Why {
         });
         Self {
             waiting: waiting.collect(),
+            no_writes: form.no_writes,
             at: form.at,
         }
     }
@@ -139,7 +143,8 @@ impl OfStore {
         let why = match self.why.take().filter(|(_, next)| start < *next) {
             Some(kept) => self.why.insert(kept),
             None => {
-                let why = Why::new(&self.client.stats().await?, &self.hint);
+                let no_writes = self.client.write_error().await;
+                let why = Why::new(&self.client.stats().await?, no_writes, &self.hint);
                 self.why
                     .insert((why, Instant::now() + start.elapsed() * SELDOM))
             }

@@ -9,7 +9,7 @@ use windlass::{
 };
 
 use super::{
-    data::{Data, Waiting},
+    data::{Data, Why},
     text::{Tone, cut, left, line, right, wrapped},
 };
 use crate::{commands::nodes, view::human};
@@ -46,7 +46,13 @@ pub(super) fn all(data: &Data, (name, sort): (&str, Sort), width: usize) -> Vec<
 
 /// Returns the lines below the first one.
 pub(super) fn body(data: &Data, sort: Sort, width: usize) -> Vec<Line<'static>> {
-    let mut lines = rates(&data.activity, width);
+    let mut lines = Vec::new();
+    if let Some(error) = &data.why.no_writes {
+        let text = format!("the store takes no writes, so no task makes progress: {error}");
+        lines.extend(wrapped(&text, Tone::Bad, ("   ", width)));
+        lines.push(Line::default());
+    }
+    lines.extend(rates(&data.activity, width));
     let mut section = |title: &str, more: Vec<Line<'static>>| {
         lines.push(Line::default());
         lines.push(line(title, Tone::Title, width));
@@ -63,7 +69,7 @@ pub(super) fn body(data: &Data, sort: Sort, width: usize) -> Vec<Line<'static>> 
             human(Duration::from_secs(late.unsigned_abs()))
         ),
     };
-    section(&waiting, not_run(&data.why.waiting, width));
+    section(&waiting, not_run(&data.why, width));
     let used: u64 = data
         .nodes
         .iter()
@@ -192,13 +198,16 @@ fn kinds(activity: &Summary, sort: Sort, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-fn not_run(waiting: &[Waiting], width: usize) -> Vec<Line<'static>> {
-    if waiting.is_empty() {
+fn not_run(why: &Why, width: usize) -> Vec<Line<'static>> {
+    if why.waiting.is_empty() {
+        if why.no_writes.is_some() {
+            return Vec::new();
+        }
         let none = "every task that is due runs, or will be claimed";
         return wrapped(none, Tone::Faint, ("", width));
     }
     let mut lines = Vec::new();
-    for one in waiting {
+    for one in &why.waiting {
         let more = if one.at_least { "+" } else { "" };
         let text = format!("{}{more} {}: {}", one.tasks, one.kind, one.text);
         lines.extend(wrapped(&text, Tone::Plain, ("   ", width)));

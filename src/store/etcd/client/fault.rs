@@ -13,6 +13,10 @@ pub(crate) enum Limit {
     Bytes,
 }
 
+/// What a quota without room means.
+pub(super) const QUOTA_FULL: &str = "the quota is full: compact the history, defragment the members and disarm the alarm \
+     (docs/operations-etcd.md)";
+
 /// Why a request to etcd failed.
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
@@ -136,8 +140,7 @@ impl From<Etcd> for Fault {
             return Self::Compacted;
         }
         if has("database space exceeded") {
-            let advice = "the quota is full: compact the history, defragment the members and disarm the alarm (docs/operations-etcd.md)";
-            return Self::NotNow(format!("{text}: {advice}"));
+            return Self::NotNow(format!("{text}: {QUOTA_FULL}"));
         }
         if has("request is too large") {
             let advice =

@@ -2,7 +2,10 @@
 
 use etcd_client::{Txn, TxnResponse};
 
-use super::{fault::Fault, link::Link};
+use super::{
+    fault::{self, Fault},
+    link::Link,
+};
 use crate::store::Error;
 
 impl Link {
@@ -20,8 +23,18 @@ impl Link {
         answer
     }
 
-    /// Returns why the cluster did not take the last write of this process.
-    pub(crate) fn write_error(&self) -> Option<Error> {
-        self.last.error()
+    /// Returns why the cluster takes no writes: what the last write of this process met, or the alarms that a member reports.
+    pub(crate) async fn write_error(&self) -> Option<Error> {
+        self.last.error_or(self.alarm()).await
+    }
+
+    /// Returns the alarm that keeps the cluster from taking writes. A status is answered by one member, without the quorum
+    /// that a request for the alarms needs. One that does not come says nothing about writes.
+    async fn alarm(&self) -> Option<Error> {
+        let mut client = self.maintenance();
+        let status = self.call(client.status()).await.ok()?;
+        let mut errors = status.errors().iter();
+        let full = errors.any(|error| error.contains("NOSPACE"));
+        full.then(|| Error::unavailable("write", fault::QUOTA_FULL))
     }
 }
