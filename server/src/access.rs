@@ -54,8 +54,12 @@ const fn role(number: u8) -> Role {
 
 /// Returns the place in a trace that a request names. One that is no `traceparent` is ignored, as the standard has it.
 fn trace(headers: &HeaderMap) -> Option<Trace> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    Trace::new(text(trace::PARENT)?, text(trace::STATE)).ok()
+    let parent = headers.get(trace::PARENT)?.to_str().ok()?;
+    // Several headers are one list.
+    let states = headers.get_all(trace::STATE).into_iter();
+    let states: Vec<&str> = states.filter_map(|value| value.to_str().ok()).collect();
+    let state = (!states.is_empty()).then(|| states.join(","));
+    Trace::new(parent, state.as_deref()).ok()
 }
 
 impl<const ROLE: u8> Deref for Access<ROLE> {

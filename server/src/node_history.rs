@@ -40,7 +40,7 @@ pub(crate) struct Recent {
     /// How often it joined within the last hour, as far as this server has seen it; at most 100. The first time that the server
     /// saw a node counts.
     joins: usize,
-    /// When this server saw its last join, or saw it first.
+    /// When it joined last, by its own clock.
     joined_at: Timestamp,
     /// Since when it is gone: it left, or its lease ended; `null` while it is live.
     gone_at: Option<Timestamp>,
@@ -98,21 +98,23 @@ impl NodeHistory {
         }
     }
 
-    /// Returns the nodes that joined more than once, or that are gone, the last change first.
+    /// Returns the nodes that joined more than once, then those that are gone, each the last change first.
     pub(crate) fn recent(&self) -> Vec<Recent> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let recent = kept.iter().filter_map(|(name, seen)| {
-            let joined_at = *seen.joins.back()?;
-            (seen.joins.len() > 1 || seen.gone_at.is_some()).then(|| Recent {
+            let last = seen.gone_at.or(seen.joins.back().copied())?;
+            let recent = Recent {
                 node: name.clone(),
                 joins: seen.joins.len(),
-                joined_at,
+                joined_at: seen.joined_at,
                 gone_at: seen.gone_at,
-            })
+            };
+            (recent.joins > 1 || seen.gone_at.is_some()).then_some((last, recent))
         });
         let mut recent: Vec<_> = recent.collect();
-        recent.sort_by_key(|one| std::cmp::Reverse(one.gone_at.unwrap_or(one.joined_at)));
-        recent
+        // A node that has left in order, as each short program does, is of less interest than one that comes and goes.
+        recent.sort_by_key(|(last, one)| std::cmp::Reverse((one.joins > 1, *last)));
+        recent.into_iter().map(|(_, one)| one).collect()
     }
 }
 

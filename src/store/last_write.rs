@@ -1,7 +1,7 @@
 //! [`LastWrite`]: whether a store took the last write of this process.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -9,56 +9,67 @@ use super::Error;
 
 /// How long a failure says that the store takes no writes. A process that writes seldom learns late that the store does again.
 const COUNTS: Duration = Duration::from_secs(60);
-/// How long a write that succeeded, or a look at the store, says whether the store takes writes.
+/// How long a look at the store counts.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// Whether a store took the last write of this process.
+/// Whether a store took the last write of this process, and what a look at the store found.
 #[derive(Debug, Default)]
-pub(crate) struct LastWrite(Mutex<Option<Noted>>);
+pub(crate) struct LastWrite(Mutex<Known>);
 
-#[derive(Debug)]
-struct Noted {
-    error: Option<Error>,
-    at: Instant,
-    counts: Duration,
+#[derive(Debug, Default)]
+struct Known {
+    /// The failure of the last write.
+    failed: Option<(Error, Instant)>,
+    looked: Option<(Option<Error>, Instant)>,
 }
 
 impl LastWrite {
     /// Notes the end of a write. An error of the write itself (which no later try would change) says nothing about the store.
     pub(crate) fn note(&self, error: Option<Error>) {
         if error.as_ref().is_none_or(Error::is_retryable) {
-            let counts = if error.is_some() { COUNTS } else { FRESH };
-            self.keep(error, counts);
+            self.known().failed = error.map(|error| (error, Instant::now()));
         }
     }
 
-    /// Returns why the store takes no writes: what the last write met, as long as that counts, else what `look` finds.
+    /// Returns why the store takes no writes: what `look` finds, else what the last write met. A small write may succeed where
+    /// others fail, as the renewal of a lease on a full disk, so a success hides nothing that a look finds.
+    ///
+    /// `judges` says of an error of a write whether a look that finds nothing has proven it over.
     pub(crate) async fn error_or(
         &self,
         look: impl Future<Output = Option<Error>>,
+        judges: impl Fn(&Error) -> bool,
     ) -> Option<Error> {
-        if let Some(known) = self.known(Instant::now()) {
-            return known;
-        }
-        let found = look.await;
-        // A write may have ended meanwhile, and knows better.
-        if let Some(known) = self.known(Instant::now()) {
-            return known;
-        }
-        self.keep(found.clone(), FRESH);
-        found
+        let fresh = self.looked_at(Instant::now());
+        let found = match fresh {
+            Some(found) => found,
+            None => {
+                let found = look.await;
+                self.known().looked = Some((found.clone(), Instant::now()));
+                found
+            }
+        };
+        let failed = || {
+            self.failed_at(Instant::now())
+                .filter(|error| !judges(error))
+        };
+        found.or_else(failed)
     }
 
-    fn keep(&self, error: Option<Error>, counts: Duration) {
-        let at = Instant::now();
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some(Noted { error, at, counts });
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self, now: Instant) -> Option<Option<Error>> {
-        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = last.as_ref()?;
-        (now.saturating_duration_since(last.at) < last.counts).then(|| last.error.clone())
+    fn looked_at(&self, now: Instant) -> Option<Option<Error>> {
+        let known = self.known();
+        let (found, at) = known.looked.as_ref()?;
+        (now.saturating_duration_since(*at) < FRESH).then(|| found.clone())
+    }
+
+    fn failed_at(&self, now: Instant) -> Option<Error> {
+        let known = self.known();
+        let (error, at) = known.failed.as_ref()?;
+        (now.saturating_duration_since(*at) < COUNTS).then(|| error.clone())
     }
 }
 
@@ -70,19 +81,22 @@ mod tests {
         Error::unavailable("write", "the disk is full")
     }
 
-    fn text(error: Option<Error>) -> Option<String> {
+    /// Returns what is known when a look finds this.
+    async fn says(last: &LastWrite, found: Option<Error>) -> Option<String> {
+        last.known().looked = None;
+        let error = last.error_or(async { found }, |_| false).await;
         error.map(|error| error.to_string())
     }
 
     #[tokio::test]
     async fn an_error_counts_until_a_write_succeeds_and_only_if_it_is_of_the_store() {
         let last = LastWrite::default();
-        let says = async || text(last.error_or(async { panic!("the writes say it") }).await);
+        assert_eq!(says(&last, None).await, None);
         last.note(Some(full()));
         last.note(Some(Error::Unusable("too large".to_owned())));
-        assert_eq!(says().await, text(Some(full())));
+        assert_eq!(says(&last, None).await, Some(full().to_string()));
         last.note(None);
-        assert_eq!(says().await, None);
+        assert_eq!(says(&last, None).await, None);
     }
 
     #[test]
@@ -90,29 +104,36 @@ mod tests {
         let last = LastWrite::default();
         last.note(Some(full()));
         let now = Instant::now();
-        assert!(last.known(now + COUNTS / 2).is_some());
-        assert!(last.known(now + COUNTS).is_none());
-        last.note(None);
-        assert!(last.known(Instant::now() + FRESH).is_none());
+        assert!(last.failed_at(now + COUNTS / 2).is_some());
+        assert!(last.failed_at(now + COUNTS).is_none());
     }
 
     /// A process that had written nothing did not know of a full disk.
     #[tokio::test]
     async fn a_process_without_writes_looks_at_the_store_and_asks_it_seldom() {
         let last = LastWrite::default();
-        assert_eq!(
-            text(last.error_or(async { Some(full()) }).await),
-            text(Some(full()))
-        );
-        let again = last.error_or(async { panic!("it has looked just now") });
-        assert_eq!(text(again.await), text(Some(full())));
-        assert!(last.known(Instant::now() + FRESH).is_none());
-        // A write that ends during the look is newer.
+        assert_eq!(says(&last, Some(full())).await, Some(full().to_string()));
+        let again = last.error_or(async { panic!("it has looked just now") }, |_| false);
+        assert!(again.await.is_some());
+        assert!(last.looked_at(Instant::now() + FRESH).is_none());
+    }
+
+    /// The lease of a node was renewed on a full disk: its pages said for 2 s of every 5 s that nothing was wrong.
+    #[tokio::test]
+    async fn a_write_that_succeeds_hides_nothing_that_a_look_finds() {
         let last = LastWrite::default();
-        let look = async {
-            last.note(None);
-            Some(full())
-        };
-        assert_eq!(text(last.error_or(look).await), None);
+        last.note(None);
+        assert_eq!(says(&last, Some(full())).await, Some(full().to_string()));
+        last.note(None);
+        assert!(last.error_or(async { None }, |_| false).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_look_that_judges_an_error_ends_it() {
+        let last = LastWrite::default();
+        last.note(Some(full()));
+        let judges = |error: &Error| error.to_string().contains("full");
+        assert!(last.error_or(async { None }, judges).await.is_none());
+        assert!(says(&last, None).await.is_some());
     }
 }

@@ -90,6 +90,10 @@ impl<'a> WhyForm<'a> {
 #[cfg_attr(feature = "schema", schemars(rename = "TaskWhy"))]
 #[non_exhaustive]
 pub struct TaskWhyForm {
+    /// Why the store takes no writes, so that no task makes progress ([`Client::write_error`](crate::Client::write_error));
+    /// absent where nothing shows it, and for a token with a scope.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_writes: Option<String>,
     /// The name of the reason; `null` for a task that is not due, runs, has ended, or will be claimed.
     pub reason: Option<&'static str>,
     /// The reason in words, or what the task does. `null` for a token with a scope that has a reason: it sees neither the
@@ -107,6 +111,7 @@ impl TaskWhyForm {
         (sees_others, sees_errors): (bool, bool),
     ) -> Self {
         Self {
+            no_writes: None,
             reason: reason.map(|reason| reason.kind().as_str()),
             text: match reason {
                 // What a task has declared itself names no other.

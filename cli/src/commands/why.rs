@@ -98,13 +98,14 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
     let nodes = client.nodes().await?;
     let records = std::slice::from_ref(&record);
     let reason = client.wait_reasons(records, &nodes).await?.pop().flatten();
-    let form = TaskWhyForm::new(&record, reason.as_ref(), (true, true));
+    let mut form = TaskWhyForm::new(&record, reason.as_ref(), (true, true));
+    form.no_writes = client.write_error().await.map(|error| error.to_string());
     if out.is_json() {
         out.json(&form)?;
         return Ok(Exit::Ok);
     }
-    if let Some(error) = client.write_error().await {
-        no_writes(&error.to_string(), global)?;
+    if let Some(error) = &form.no_writes {
+        no_writes(error, global)?;
     }
     out.line(one_line(form.text.as_deref().unwrap_or_default()))?;
     match &reason {
@@ -180,7 +181,8 @@ pub(crate) fn remedy(kind: &Kind, reason: &WaitReason) -> String {
         }
         WaitReason::NotClaiming(nodes) => {
             let node = nodes.first().map_or("NODE", |node| node.as_str());
-            format!("node unfreeze {}", quoted(node))
+            let dashes = if node.starts_with('-') { "-- " } else { "" };
+            format!("node unfreeze {dashes}{}", quoted(node))
         }
         WaitReason::Copied(_) => "doctor".to_owned(),
         // The tasks that were counted.

@@ -167,14 +167,23 @@ async fn count(
 /// command line do.
 fn selecting(filter: &BulkFilter, action: BulkAction) -> Result<Filter, Error> {
     let mut selecting = filter.to_filter()?;
-    if selecting.states.is_empty() && !selecting.quarantined && action != BulkAction::Delete {
-        let takes_ended = action == BulkAction::Retry;
-        let states = StateKind::ALL.into_iter();
-        selecting.states = states
-            .filter(|state| state.is_terminal() == takes_ended)
-            .collect();
+    if selecting.states.is_empty() && !selecting.quarantined {
+        selecting.states = action.states();
     }
     Ok(selecting)
+}
+
+impl BulkAction {
+    /// Returns the states of the tasks to which the action can apply; none for every state.
+    pub(crate) fn states(self) -> Vec<StateKind> {
+        let takes_ended = self == Self::Retry;
+        let states = StateKind::ALL.into_iter();
+        let applies = |state: &StateKind| state.is_terminal() == takes_ended;
+        match self {
+            Self::Delete => Vec::new(),
+            _ => states.filter(applies).collect(),
+        }
+    }
 }
 
 /// Reads some of the tasks that a filter selects, in the order of their submits.

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 use windlass::{Invalid, Json};
 
 use super::placeholder::{PLACEHOLDER, placeholder};
@@ -98,16 +101,32 @@ fn unescaped(part: &str) -> String {
 
 /// Returns a document without the values at these places. A document that cannot be read is hidden as a whole.
 pub(crate) fn hidden(json: &Json, places: &[&[String]]) -> Json {
+    replaced(json, places, &|_| PLACEHOLDER.to_owned())
+}
+
+/// Returns the document with this text at each place that has a text. An absent one stays so.
+pub(crate) fn hidden_texts(json: &Json, places: &[&[String]], shown: &str) -> Json {
+    replaced(json, places, &|text| match text.trim() {
+        "null" => "null".to_owned(),
+        _ => Value::from(shown).to_string(),
+    })
+}
+
+/// What stands in place of a value.
+type Instead<'a> = &'a dyn Fn(&str) -> String;
+
+fn replaced(json: &Json, places: &[&[String]], instead: Instead<'_>) -> Json {
     if places.is_empty() {
         return json.clone();
     }
-    let text = hidden_text(json.as_str(), places).unwrap_or_else(|| PLACEHOLDER.to_owned());
+    let text = replaced_text(json.as_str(), places, instead);
+    let text = text.unwrap_or_else(|| PLACEHOLDER.to_owned());
     Json::parse("masked", &text).unwrap_or_else(|_| placeholder())
 }
 
-fn hidden_text(text: &str, places: &[&[String]]) -> Option<String> {
+fn replaced_text(text: &str, places: &[&[String]], instead: Instead<'_>) -> Option<String> {
     if places.iter().any(|parts| parts.is_empty()) {
-        return Some(PLACEHOLDER.to_owned());
+        return Some(instead(text));
     }
     let below = |name: &str| -> Vec<&[String]> {
         let rest = places.iter().filter_map(|parts| {
@@ -120,7 +139,7 @@ fn hidden_text(text: &str, places: &[&[String]]) -> Option<String> {
         let places = below(name);
         match places.is_empty() {
             true => Some(value.to_owned()),
-            false => RawValue::from_string(hidden_text(value.get(), &places)?).ok(),
+            false => RawValue::from_string(replaced_text(value.get(), &places, instead)?).ok(),
         }
     };
     match text.trim_start().as_bytes().first()? {
@@ -204,6 +223,18 @@ mod tests {
     }
 
     /// A text that is JSON, and that cannot be read as an object, is hidden as a whole.
+    #[test]
+    fn a_text_is_hidden_as_a_text_and_an_absent_one_stays_absent() {
+        let json = Json::parse("json", r#"{"a":{"error":"x","n":1.50},"b":null}"#).unwrap();
+        let place = |text: &str| text.split('/').map(str::to_owned).collect::<Vec<_>>();
+        let places = [place("a/error"), place("b"), place("c/error")];
+        let places = places.each_ref().map(Vec::as_slice);
+        assert_eq!(
+            hidden_texts(&json, &places, "[masked]").as_str(),
+            r#"{"a":{"error":"[masked]","n":1.50},"b":null}"#
+        );
+    }
+
     #[test]
     fn what_cannot_be_read_is_hidden() {
         assert_eq!(masked(r#"{"\ud800":1,"a":2}"#, &["/props/a"]), "#");

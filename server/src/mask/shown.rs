@@ -12,7 +12,7 @@ use windlass::{
 
 use super::{
     hiding::Hiding,
-    path::{Document, hidden},
+    path::{Document, hidden_texts},
 };
 
 /// The text that is shown in place of a masked one.
@@ -272,7 +272,7 @@ fn without_texts(json: &Json) -> Json {
         place.collect::<Vec<String>>()
     });
     let places: Vec<&[String]> = places.iter().map(Vec::as_slice).collect();
-    hidden(json, &places)
+    hidden_texts(json, &places, HIDDEN)
 }
 
 /// Returns an error without its text. That a claim was abandoned is no text of a handler.

@@ -10,6 +10,7 @@ use super::{
     form::{Fields, encoded},
     frame::Page,
     record::{Change, Record, Sending, Sent},
+    schema_form::json_or_text,
     seen::Seen,
     text, value,
 };
@@ -37,17 +38,13 @@ pub(super) async fn command(page: Page, Path((id, command)): Path<(String, Strin
     Ok(page.to(&format!("/tasks/{id}?sent={}", sent.order)))
 }
 
-/// Sends a signal. Its payload is JSON; text that is none is sent as text.
+/// Sends a signal. Its payload is JSON, or a text without quotes.
 pub(super) async fn signal(page: Page, Path(id): Path<String>, fields: Fields) -> Answer {
     let Some(name) = fields.get("name") else {
         return Err(Problem::invalid("name", "is empty; give the name of the signal").into());
     };
-    let payload = fields
-        .get("payload")
-        .map(|text| match serde_json::from_str::<&RawValue>(text) {
-            Ok(_) => text.to_owned(),
-            Err(_) => serde_json::Value::from(text).to_string(),
-        });
+    let payload = fields.get("payload").map(json_or_text).transpose();
+    let payload = payload.map_err(|reason| Problem::invalid("payload", reason))?;
     let id = encoded(&id);
     let path = format!("/v1/tasks/{id}/signals/{}?{}", encoded(name), page.wait());
     let sent: Sending = page.api.post(&path, payload.unwrap_or_default()).await?;

@@ -38,7 +38,8 @@ fn selecting(fields: &Fields) -> Vec<(String, String)> {
     let pairs = fields.0.iter();
     let pairs = pairs.filter(|(name, value)| {
         is_filter(name)
-            && (!value.trim().is_empty() || matches!(name.as_str(), "claimed" | "quarantined"))
+            && (!value.trim().is_empty()
+                || matches!(name.as_str(), "claimed" | "quarantined" | "error"))
     });
     pairs.cloned().collect()
 }
@@ -109,10 +110,26 @@ pub(super) async fn show(page: Page) -> Answer {
     let action = action_of(&query)?;
     let pairs = selecting(&query);
     let name = action.as_str();
-    let body =
-        json!({"filter": filter(&pairs), "action": action, "all": pairs.is_empty()}).to_string();
+    let is_nothing = |(name, value): &(String, String)| match name.as_str() {
+        "claimed" | "quarantined" => value == "false",
+        "error" => value.is_empty(),
+        "kind" => value == "*",
+        _ => false,
+    };
+    let is_all = pairs.iter().all(is_nothing);
+    let body = json!({"filter": filter(&pairs), "action": action, "all": true}).to_string();
     let counted: Counted = page.api.post("/v1/bulk", body).await?;
-    let list = Fields(pairs.clone());
+    let mut list = Fields(pairs.clone());
+    // As in the count.
+    let states = action.states();
+    let names_states = |(name, value): &(String, String)| match name.as_str() {
+        "quarantined" => value != "false",
+        name => name == "state",
+    };
+    if !list.0.iter().any(names_states) && !states.is_empty() {
+        let names: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+        list = list.with("state", &names.join(","));
+    }
     let asked = list.with("limit", SHOWN).with("props", "false");
     let records: Records = page.api.get(&format!("/v1/tasks{}", asked.query())).await?;
     let number = match counted.tasks {
@@ -123,7 +140,7 @@ pub(super) async fn show(page: Page) -> Answer {
         h1 { (title(action)) " " (number) "?" }
         section #preview data-still="" {
             @if counted.tasks == 0 { p.none { "No task matches." } } @else {
-                @if pairs.is_empty() { p.error { "No filter is given: these are all tasks of the store that it may change." } }
+                @if is_all { p.error { "No filter is given: these are all tasks of the store that it may change." } }
                 p { "A task in the background does it: it can be paused, goes on after a crash, and names each task that it could not \
                      change. Tasks that are submitted from now on are left alone." }
                 form method="post" action={ (page.base) "/bulk" } {
@@ -138,7 +155,8 @@ pub(super) async fn show(page: Page) -> Answer {
             }
         }
     };
-    let line = cli::list(&format!("bulk {name}"), &pairs);
+    let all = if is_all { " --all" } else { "" };
+    let line = cli::list(&format!("bulk {name}{all}"), &pairs);
     Ok(page.show((Place::Tasks, "Bulk operation"), &line, &body))
 }
 
@@ -153,7 +171,8 @@ pub(super) async fn start(page: Page, fields: Fields) -> Answer {
     let pairs = selecting(&fields);
     let body = json!({
         "filter": filter(&pairs),
-        "all": pairs.is_empty(),
+        // A person has seen the number.
+        "all": true,
         "action": action,
         "tasks": tasks,
         "key": fields.get("key"),

@@ -31,12 +31,18 @@ pub(super) fn line(words: &[&str]) -> String {
 
 /// Returns a command on a task, whose id may begin like an option.
 pub(super) fn on(command: &str, id: &str) -> String {
-    let dashes = if id.starts_with('-') { "-- " } else { "" };
-    format!("windlass {command} {dashes}{}", quoted(id))
+    format!("windlass {command}{}", after(&[id]))
 }
 
-/// Returns the line of `windlass list` with the parameters of a query. An id has no option: `windlass get` shows it.
+/// Returns the line of `windlass list` with the parameters of a query, or of another command that takes its filters. Ids come
+/// last, and `windlass get` shows them, because a list takes none.
 pub(super) fn list(command: &str, params: &[(String, String)]) -> String {
+    let ids = params.iter().filter(|(name, _)| name == "id");
+    let ids: Vec<&str> = ids.map(|(_, id)| id.as_str()).collect();
+    if command == "list" && !ids.is_empty() {
+        let each: Vec<String> = ids.iter().map(|id| on("get", id)).collect();
+        return each.join("; ");
+    }
     let mut line = format!("windlass {command}");
     for (name, value) in params {
         if name == "props" || name == "id" {
@@ -49,10 +55,22 @@ pub(super) fn list(command: &str, params: &[(String, String)]) -> String {
         match (is_flag, value.as_str()) {
             (true, "false") => {}
             (true, _) => line.push_str(&format!(" {option}")),
+            // A program takes a word that begins so for an option.
+            (false, value) if value.starts_with('-') => {
+                line.push_str(&format!(" {option}={}", quoted(value)));
+            }
             (false, value) => line.push_str(&format!(" {option} {}", quoted(value))),
         }
     }
-    line
+    line + &after(&ids)
+}
+
+/// Returns words that follow the options of a command.
+fn after(words: &[&str]) -> String {
+    let dashes = words.iter().any(|word| word.starts_with('-'));
+    let words = words.iter().map(|word| format!(" {}", quoted(word)));
+    let words: String = words.collect();
+    format!("{}{words}", if dashes { " --" } else { "" })
 }
 
 #[cfg(test)]
@@ -72,6 +90,19 @@ mod tests {
         let params = params.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let expected = "windlass list --state failed,fault --label 'a=b c' --claimed --sort ended";
         assert_eq!(list("list", &params), expected);
+        let params = [
+            ("kind", "mail"),
+            ("id", "a b"),
+            ("prefix", "-rf"),
+            ("id", "-x"),
+        ];
+        let params = params.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let expected = "windlass bulk kill --kind mail --prefix=-rf -- 'a b' -x";
+        assert_eq!(list("bulk kill", &params), expected);
+        assert_eq!(
+            list("list", &params),
+            "windlass get 'a b'; windlass get -- -x"
+        );
     }
 
     #[test]

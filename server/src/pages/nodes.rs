@@ -143,7 +143,7 @@ fn recent(page: &Page, nodes: &[Recent]) -> Markup {
     html! {
         @if !nodes.is_empty() {
             h2 { "Joined again, or gone" }
-            p.dim { "Within the last hour, as this server has seen it since it began. A node that joins again and again loses its lease, or its process ends: its log says why." }
+            p.dim { "Within the last hour, as this server has seen it since it began. A node is gone when it has left, or when its lease has ended. One that joins again and again loses its lease, or its process ends: its log says why." }
             div.scroll tabindex="0" role="region" aria-label="Nodes that joined again, or are gone" {
                 table.rows {
                     thead { tr { th { "Node" } th { "Now" } th.number { "Joined" } th.w { "Last join" } } }

@@ -74,6 +74,10 @@ async fn page(base: &str, response: Response, sent: &Sent) -> Response {
         _ => html! {
             h1 { (head.status.as_u16()) " " (shown.title) }
             p.problem role="alert" { bdi { (text::cut(&shown.detail, 2000)) } }
+            @if head.status == StatusCode::SERVICE_UNAVAILABLE {
+                p { "If this stays so, these say on the machine of the server whether the store is reached and takes writes, and which nodes live:" }
+                pre.command { "windlass doctor; windlass nodes" }
+            }
             @for (at, (name, value)) in sent.typed().take(FIELDS).enumerate() {
                 @if at == 0 { h2 { "What you sent" } }
                 h3 { bdi { (text::cut(name, 80)) } }

@@ -43,13 +43,28 @@ pub(super) async fn show(page: Page, Path(id): Path<String>) -> Answer {
             @if let Some(text) = text { div.why.held { p { strong { (what) } bdi { (text::cut(text, 400)) } } } }
         }
         @if may_change(&page) { (schedule_actions::offer(&page, &record)) }
-        @if let Some(preview) = preview { (preview) }
+        @if let Some(preview) = &preview { (preview) }
         section #next { h2 { "Next times" } (upcoming(&page, &record)) }
         section #left-out { h2 { "Times without a run" } (left_out(&page, &record)) }
         section #runs { h2 { "Runs" } (runs(&page, &record)) }
         p { a href=(page.path_of(&record.id)) { "The task of the schedule" } }
     };
-    let line = cli::on("schedule get", &record.id);
+    let line = match preview {
+        Some(_) => {
+            let of_backfill =
+                |(name, _): &&(String, String)| ["from", "to"].contains(&name.as_str());
+            let mut options: Vec<_> = query.0.iter().filter(of_backfill).cloned().collect();
+            options.retain(|(_, value)| !value.trim().is_empty());
+            options.push(("id".to_owned(), record.id.clone()));
+            let all = if query.get("all").is_some() {
+                " --all"
+            } else {
+                ""
+            };
+            cli::list(&format!("schedule backfill --dry-run{all}"), &options)
+        }
+        None => cli::on("schedule get", &record.id),
+    };
     Ok(page.show((Place::Schedules, &record.id), &line, &body))
 }
 

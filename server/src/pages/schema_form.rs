@@ -109,6 +109,25 @@ impl<'s> Form<'s> {
     }
 }
 
+/// Returns a value as it was typed, so that every digit stays.
+fn json(typed: &str) -> Result<String, String> {
+    match serde_json::from_str::<&serde_json::value::RawValue>(typed) {
+        Ok(_) => Ok(typed.to_owned()),
+        Err(error) => Err(format!("is not JSON: {error}; go back, and correct it")),
+    }
+}
+
+/// Returns a value as it was typed, or a text without quotes as one. What begins like an object, a list or a text of JSON is meant
+/// as such.
+pub(super) fn json_or_text(typed: &str) -> Result<String, String> {
+    match json(typed) {
+        Err(_) if !typed.trim_start().starts_with(['{', '[', '"']) => {
+            Ok(Value::from(typed).to_string())
+        }
+        read => read,
+    }
+}
+
 /// Returns the fields of an object; `None` for another schema, and for one with too many properties.
 fn of_object<'s>(schema: &'s Map<String, Value>, names: &'s [String]) -> Option<Vec<Field<'s>>> {
     if text_of(schema, "type") != Some("object") {
@@ -309,16 +328,8 @@ impl Field<'_> {
                 let chosen = chosen.ok_or_else(|| wrong("is none of the choices".to_owned()))?;
                 chosen.to_string()
             }
-            // As it was typed, so that every digit stays.
-            Kind::Json => match serde_json::from_str::<&serde_json::value::RawValue>(typed) {
-                Ok(_) => typed.to_owned(),
-                Err(_) if self.schema.is_none() => Value::from(typed).to_string(),
-                Err(error) => {
-                    return Err(wrong(format!(
-                        "is not JSON: {error}; go back, and correct it"
-                    )));
-                }
-            },
+            Kind::Json if self.schema.is_none() => json_or_text(typed).map_err(wrong)?,
+            Kind::Json => json(typed).map_err(wrong)?,
         }))
     }
 

@@ -47,7 +47,7 @@ pub(super) async fn show(page: Page) -> Answer {
             }
         }
     };
-    Ok(page.show((Place::Tasks, "Tasks"), &cli::list("list", &query.0), &body))
+    Ok(page.show((Place::Tasks, "Tasks"), &cli::list("list", &asked.0), &body))
 }
 
 fn is_flag(name: &str) -> bool {
@@ -86,8 +86,8 @@ fn filter(page: &Page, query: &Fields) -> Markup {
             label { "Order"
                 select name="order" {
                     option value="" { "newest" }
-                    @for one in ["due", "ended", "id"] {
-                        option selected[query.get("order") == Some(one)] { (one) }
+                    @for (one, name) in [("due", "wake-up (sleeping tasks)"), ("ended", "ended"), ("id", "id")] {
+                        option value=(one) selected[query.get("order") == Some(one)] { (name) }
                     }
                 }
             }
@@ -95,7 +95,7 @@ fn filter(page: &Page, query: &Fields) -> Markup {
             button { "Filter" }
             @if !query.0.is_empty() { a href={ (page.base) "/tasks" } { "Clear" } }
         }
-        @let more: Vec<String> = query.0.iter().filter(|(name, _)| !of_form.contains(&name.as_str()))
+        @let more: Vec<String> = query.0.iter().filter(|(name, _)| !of_form.contains(&name.as_str()) && name != "limit")
             .map(|(name, value)| format!("{name}={}", text::cut(value, 80))).collect();
         @if !more.is_empty() { p.dim { "Also filtered by " bdi { (more.join(", ")) } } }
     }

@@ -27,8 +27,8 @@ use crate::{
 pub(super) struct NodesForm {
     /// The live nodes and remote workers.
     nodes: Vec<NodeRecord>,
-    /// The nodes that joined more than once within the last hour, or that are gone, as this server has seen it since it began;
-    /// the last change first. Absent without one.
+    /// The nodes that joined more than once within the last hour, then those that are gone, as this server has seen it since it
+    /// began; each the last change first. Absent without one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     recent: Vec<Recent>,
 }

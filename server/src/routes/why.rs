@@ -105,14 +105,14 @@ pub(super) async fn of_task(
     let reason = reasons.into_iter().next().flatten();
     let hiding = by.hiding().await?;
     let reason = reason.map(|reason| hiding.reason(&record.task.kind, reason));
-    json(&TaskWhyForm::new(
-        &record,
-        reason.as_ref(),
-        (
-            by.scope.is_everything(),
-            !hiding.hides_errors_of(&record.task.kind),
-        ),
-    ))
+    let sees_errors = !hiding.hides_errors_of(&record.task.kind);
+    let sees_everything = by.scope.is_everything();
+    let mut form = TaskWhyForm::new(&record, reason.as_ref(), (sees_everything, sees_errors));
+    if sees_everything {
+        let error = by.client().write_error().await;
+        form.no_writes = error.map(|error| error.to_string());
+    }
+    json(&form)
 }
 
 /// What an autoscaler needs to know of a kind.

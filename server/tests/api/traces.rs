@@ -15,6 +15,7 @@ async fn traced(kit: &Kit, line: &str, body: &str, parent: &str) {
     }
     headers.insert("traceparent", parent.parse().unwrap());
     headers.insert("tracestate", "a=1".parse().unwrap());
+    headers.append("tracestate", "b=2".parse().unwrap());
     let answer = kit.send(request).await;
     assert!(answer.status.is_success(), "{line}: {}", answer.text);
 }
@@ -38,7 +39,7 @@ async fn the_tasks_of_a_request_belong_to_its_trace() {
     traced(&kit, "POST /v1/tasks", &array, PARENT).await;
     let all = json!({"lines": [submit("t1"), submit("t2")]}).to_string();
     traced(&kit, "POST /v1/transactions", &all, PARENT).await;
-    let expected = Some((PARENT.to_owned(), Some("a=1".to_owned())));
+    let expected = Some((PARENT.to_owned(), Some("a=1,b=2".to_owned())));
     for id in ["one", "line", "a1", "a2", "t1", "t2"] {
         assert_eq!(trace_of(&kit, id).await, expected, "{id}");
     }

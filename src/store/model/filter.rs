@@ -97,12 +97,14 @@ impl TimeRange {
 }
 
 impl Filter {
-    /// Returns whether the filter selects every task. An empty prefix is a prefix of everything.
+    /// Returns whether the filter says nothing of which tasks are meant. An empty prefix is a prefix of everything, and an empty
+    /// text is in every error.
     pub fn is_all(&self) -> bool {
-        let some = |prefix: &Option<String>| prefix.clone().filter(|prefix| !prefix.is_empty());
+        let some = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let stated = Self {
             kind_prefix: some(&self.kind_prefix),
             id_prefix: some(&self.id_prefix),
+            error: some(&self.error),
             ..self.clone()
         };
         stated == Self::default()
@@ -251,9 +253,14 @@ impl Default for Page {
 mod tests {
     use super::*;
 
-    /// Regression: an unset variable of a shell made `--prefix ""`, which selected every task without `--all`.
+    /// Regression: an unset variable of a shell made `--prefix ""` or `--error ""`, which selected tasks without `--all`.
     #[test]
     fn a_filter_by_empty_prefixes_selects_every_task() {
+        let error = Filter {
+            error: Some(String::new()),
+            ..Filter::default()
+        };
+        assert!(error.is_all());
         let (mut id, mut kind) = (Filter::default(), Filter::default());
         id.id_prefix = Some(String::new());
         kind.kind_prefix = Some(String::new());

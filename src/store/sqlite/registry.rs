@@ -4,18 +4,9 @@ use async_trait::async_trait;
 use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
-    SqliteStore, all_failed, apply, audit,
-    batch::newest,
-    codes, copied,
-    errors::{item, lacking},
-    failures,
-    feed::Feed,
-    history,
-    hub::Message,
-    jobs::Load,
-    json, limits, list, log_lines, node,
-    progress::QUEUE,
-    query, read_changes, read_counts, retention, space, stream, values,
+    SqliteStore, all_failed, apply, audit, batch::newest, codes, copied, errors::item, failures,
+    feed::Feed, history, hub::Message, jobs::Load, json, limits, list, log_lines, node,
+    progress::QUEUE, query, read_changes, read_counts, retention, space, stream, values,
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, FailedTasks, Filter,
@@ -43,9 +34,8 @@ impl Registry for SqliteStore {
     }
 
     async fn write_error(&self) -> Option<Error> {
-        let path = &self.0.path;
-        let look = async { space::fault_of(path).map(|fault| lacking(path, "write", fault)) };
-        self.0.writer.last().error_or(look).await
+        let look = async { space::full(&self.0.path) };
+        self.0.writer.last().error_or(look, |_| false).await
     }
 
     async fn identity(&self) -> Result<String, Error> {

@@ -2,11 +2,24 @@
 
 use std::path::Path;
 
-use crate::MachineFault;
+use crate::{MachineFault, store::Error};
 
 /// A disk with less free space than this, in bytes, is full: SQLite and the file system need some
 /// themselves.
 const NONE: u64 = 64 << 10;
+
+/// A commit writes several pages to the log: with less free space than this, in bytes, most fail.
+const COMMIT: u64 = 16 << 10;
+
+/// Returns the error of a write to a file whose disk has no room for a commit.
+pub(super) fn full(path: &Path) -> Option<Error> {
+    let free = free(path).filter(|free| *free < COMMIT)?;
+    let (file, free) = (path.display(), free >> 10);
+    Some(Error::unavailable(
+        "write",
+        format!("the disk of '{file}' is full ({free} KiB free); free space on that disk"),
+    ))
+}
 
 /// Returns what the machine presently lacks for a file. SQLite reports an error of the disk without
 /// its number.

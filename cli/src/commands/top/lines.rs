@@ -220,7 +220,8 @@ fn not_run(why: &Why, width: usize) -> Vec<Line<'static>> {
 fn node_lines(data: &Data, sort: Sort, width: usize) -> Vec<Line<'static>> {
     if data.nodes.is_empty() {
         return wrapped(
-            "no node lives; `windlass worker` starts one",
+            "no node lives; `windlass worker` starts one. One that runs and cannot write to the store is not listed: \
+             `windlass doctor` says whether the store takes writes",
             Tone::Bad,
             ("", width),
         );

@@ -8,18 +8,15 @@ use windlass::{
     workers::protocol::Item,
 };
 
-use crate::{access::Worker, app::App, change::Change, problem::Problem};
+use crate::{access::Worker, app::App, bulk, change::Change, problem::Problem};
 
-/// Lets returned messages change, compare and wait for tasks in the scope of the caller only. A message that would do more
-/// fails its task: the report then has that failure instead.
+/// Lets returned messages change, compare and wait for tasks in the scope of the caller only, and make nothing that the API
+/// would refuse. A message that would do more fails its task: the report then has that failure instead.
 pub(super) async fn keep_within_scope(
     app: &Arc<App>,
     by: &Worker,
     items: &mut [Item],
 ) -> Result<(), Problem> {
-    if by.scope.is_everything() {
-        return Ok(());
-    }
     for item in items {
         let Some(returned) = &item.returned else {
             continue;
@@ -29,6 +26,9 @@ pub(super) async fn keep_within_scope(
         let Ok(message) = read_message(returned.as_str(), app.client.now(), new_id) else {
             continue;
         };
+        if by.scope.is_everything() && !is_judged(&message) {
+            continue;
+        }
         let kept = match admit(app, by, message).await {
             Ok(kept) => kept,
             Err(problem) if problem.is_of_caller() => {
@@ -41,6 +41,16 @@ pub(super) async fn keep_within_scope(
         }
     }
     Ok(())
+}
+
+/// Returns whether a message has effects that are refused to some callers whatever their scope is.
+fn is_judged(message: &Message) -> bool {
+    let effects = message.effects();
+    let mut submits = effects.submit.iter();
+    let mut retries = effects.retry.iter();
+    submits.any(|submit| submit.task.kind.as_str() == bulk::KIND)
+        || retries.any(|retry| retry.props.is_some() || retry.data.is_some())
+        || !effects.reschedule.is_empty()
 }
 
 /// Returns a message with guards for the tasks that were compared with the scope; `None` for one that needs none.

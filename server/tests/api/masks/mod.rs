@@ -335,6 +335,30 @@ async fn what_is_not_masked_is_shown_as_it_is() {
         schedule["props"]["run"]["props"],
         json!({"password": hidden, "user": "ann"})
     );
+    // Regression: an absent text was the placeholder of a value, and the pages of schedules could not be shown.
+    let schedule = kit.get("/v1/schedules/every-day").await.json();
+    assert_eq!(
+        (&schedule["wrong"], &schedule["last_run"]),
+        (&Value::Null, &Value::Null)
+    );
+    for page in [
+        "/",
+        "/tasks",
+        "/tasks/done",
+        "/tasks/failed",
+        "/tasks/every-day",
+        "/schedules",
+        "/schedules/every-day",
+        "/nodes",
+        "/failures",
+        "/people",
+        "/limits",
+        "/bulk",
+        "/bulk?action=pause&kind=safe",
+        "/search?q=safe",
+    ] {
+        kit.page(page).await;
+    }
     let log = kit.get("/v1/tasks/done/log").await.json();
     assert_eq!(log["lines"][0]["text"], "[masked]");
     let ask = kit.get("/v1/commands/ask").await.json();

@@ -123,6 +123,16 @@ async fn a_signal_shows_its_reply() {
             .await;
         until(&kit, &next, reply).await;
     }
+    // Regression: what lacked a brace was sent as a text.
+    for typed in ["%7B%22n%22%3A1", "%5B1", "%22x"] {
+        let fields = format!("name=approve&payload={typed}");
+        let mut refused = request(&kit.admin, "POST /tasks/a/signal", fields);
+        let form = "application/x-www-form-urlencoded".parse().unwrap();
+        refused.headers_mut().insert("content-type", form);
+        let refused = kit.send(refused).await;
+        assert_eq!(refused.status, 400, "{}", refused.text);
+        assert!(refused.text.contains("is not JSON"), "{}", refused.text);
+    }
     let nameless = request(&kit.admin, "POST /tasks/a/signal", "payload=1");
     assert_ne!(kit.send(nameless).await.status, StatusCode::SEE_OTHER);
     runner.shutdown().await;

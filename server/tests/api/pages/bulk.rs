@@ -61,6 +61,30 @@ async fn all_tasks_that_match_are_counted_and_changed_by_a_task() {
     assert!(shown.contains("12"), "{shown}");
     let left = kit.page("/tasks?kind=mail").await;
     assert!(left.contains("No task matches."), "{left}");
+    // Regression: the list had tasks to which the action cannot apply, and the line was for more tasks than the page.
+    kit.submit("live", "bad").await;
+    let page = kit.page("/bulk?kind=bad&action=retry").await;
+    assert!(page.contains("Retry 0 tasks?"), "{page}");
+    let page = kit.page("/bulk?id=live&id=other&action=kill").await;
+    assert!(
+        page.contains("Kill 1 task?") && !page.contains("/tasks/other"),
+        "{page}"
+    );
+    assert!(
+        page.contains("<bdi>windlass bulk kill live other</bdi>"),
+        "{page}"
+    );
+    // Tasks with any error, and every task.
+    let page = kit.page("/bulk?error=&action=retry").await;
+    assert!(
+        page.contains("Retry 1 task?") && page.contains("bulk retry --all --error"),
+        "{page}"
+    );
+    let page = kit.page("/bulk?kind=*&action=delete").await;
+    assert!(
+        page.contains("all tasks of the store") && page.contains("--all"),
+        "{page}"
+    );
     // A group of failures leads to its count.
     let failures = super::actions::until(&kit, "/failures", "Retry all…").await;
     let link = failures

@@ -82,7 +82,7 @@ impl Kit {
     }
 
     /// Returns a page as an admin sees it.
-    async fn page(&self, path: &str) -> String {
+    pub(crate) async fn page(&self, path: &str) -> String {
         self.page_as(&self.admin, path).await
     }
 

@@ -211,3 +211,43 @@ async fn what_a_handler_changes_and_waits_for_is_within_the_scope_of_its_token()
     }
     assert!(kit.client.get("s3").await.is_ok());
 }
+
+/// Regression: with a token for every task, a worker started a bulk operation without a dry run, in the name of anybody.
+#[tokio::test]
+async fn no_worker_makes_a_bulk_operation() {
+    let kit = Kit::new().await;
+    let token = kit.token("all", Role::Work, &[]).await;
+    let mut worker = Worker::new(&token, "w1");
+    let answer = worker.register(&kit, &["k"], json!({})).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    kit.submit("other", "mail").await;
+    let bulk = json!({"filter": {"kind": "mail"}, "action": "kill", "tasks": 1, "by": "alice"});
+    let effect = |effect: serde_json::Value| json!({"message": "complete", "effects": [effect]});
+    let message = [
+        effect(json!({"op": "submit", "id": "bulk-1", "kind": "bulk", "props": bulk})),
+        effect(json!({"op": "reschedule", "task": "other", "kind": "bulk", "props": bulk})),
+    ];
+    for (n, message) in message.iter().enumerate() {
+        let id = format!("t{n}");
+        kit.submit(&id, "k").await;
+        let run = worker.claim(&kit).await;
+        let answer = worker.report(&kit, json!([returned(&run, message)])).await;
+        let state = &answer.json()["results"][0]["state"];
+        assert_eq!(*state, "failed", "{}", answer.text);
+        let errors = kit.client.get(&*id).await.unwrap();
+        let state = errors.state.unwrap();
+        let error = &state.errors.last().unwrap().error;
+        assert!(error.contains("POST /v1/bulk"), "{error}");
+        worker.held.clear();
+    }
+    assert!(kit.client.get("bulk-1").await.is_err());
+    let other = kit.client.get("other").await.unwrap();
+    assert_eq!(other.task.kind.as_str(), "mail");
+    // Other tasks it makes and changes as before.
+    kit.submit("t9", "k").await;
+    let run = worker.claim(&kit).await;
+    let message = effect(json!({"op": "reschedule", "task": "other", "kind": "pay"}));
+    let answer = worker.report(&kit, json!([returned(&run, &message)])).await;
+    let state = &answer.json()["results"][0]["state"];
+    assert_eq!(*state, "completed", "{}", answer.text);
+}
