@@ -301,8 +301,14 @@ fn while_the_next_worker_ends_what_is_left(place: &Place, grace: &str) -> (Vec<i
         let nodes = place.run(&["nodes", "-o", "json"]).1;
         nodes.matches("\"name\"").count() == 2
     });
+    let fence = place.get("t")["fence"].as_u64();
     first.kill();
     place.until_lines("told", 1);
+    // The search for orphans of the worker may be faster than its claim.
+    until("the second worker has claimed the task", || {
+        let task = place.get("t");
+        task["fence"].as_u64() > fence && task["node"].is_string()
+    });
     assert!(is_alive(pids[0]), "it has its grace");
     (pids, second)
 }

@@ -274,10 +274,7 @@ fn stale(conn: &Connection, clock: &LeaseClock) -> Result<Finding, Stop> {
         return Ok(Finding::ok("nodes", format!("{} live", rows.len())));
     }
     // The next write, which this examination makes, ends these leases.
-    let what = (
-        Verdict::Warning,
-        "nodes that did not leave, and whose leases have ended",
-    );
+    let what = (Verdict::Warning, "nodes whose leases have ended");
     let advice = "the next write makes their tasks free; look whether they died, or run and cannot write to the store";
     Ok(Finding::none_of("nodes", what, &stale, 0, advice))
 }
