@@ -117,6 +117,7 @@ pub(super) async fn show(page: Page) -> Answer {
         _ => false,
     };
     let is_all = pairs.iter().all(is_nothing);
+    let has_error = pairs.iter().any(|(name, _)| name == "error");
     let body = json!({"filter": filter(&pairs), "action": action, "all": true}).to_string();
     let counted: Counted = page.api.post("/v1/bulk", body).await?;
     let mut list = Fields(pairs.clone());
@@ -140,7 +141,8 @@ pub(super) async fn show(page: Page) -> Answer {
         h1 { (title(action)) " " (number) "?" }
         section #preview data-still="" {
             @if counted.tasks == 0 { p.none { "No task matches." } } @else {
-                @if is_all { p.error { "No filter is given: these are all tasks of the store that it may change." } }
+                @if is_all && has_error { p.error { "These are all tasks of the store that it may change and that had any error." } }
+                @else if is_all { p.error { "No filter is given: these are all tasks of the store that it may change." } }
                 p { "A task in the background does it: it can be paused, goes on after a crash, and names each task that it could not \
                      change. Tasks that are submitted from now on are left alone." }
                 form method="post" action={ (page.base) "/bulk" } {
