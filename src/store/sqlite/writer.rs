@@ -108,7 +108,7 @@ impl Writer {
         self.refuses.is_some()
     }
 
-    /// Returns what became of the last transaction.
+    /// Returns whether the store took the last transaction.
     pub(super) fn last(&self) -> &LastWrite {
         &self.last
     }

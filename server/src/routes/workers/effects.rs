@@ -10,8 +10,8 @@ use windlass::{
 
 use crate::{access::Worker, app::App, bulk, change::Change, problem::Problem};
 
-/// Lets returned messages change, compare and wait for tasks in the scope of the caller only, and make nothing that the API
-/// would refuse. A message that would do more fails its task: the report then has that failure instead.
+/// Lets returned messages change, compare and wait for tasks in the scope of the caller only, and make no bulk operation. A message
+/// that would do more fails its task: the report then has that failure instead.
 pub(super) async fn keep_within_scope(
     app: &Arc<App>,
     by: &Worker,
