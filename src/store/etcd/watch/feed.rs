@@ -305,9 +305,14 @@ fn changes_of(
     deleted.retain(|id| !moved.contains(id));
     deleted.sort();
     deleted.dedup();
-    for (id, back) in deleted.into_iter().zip(1..PLACES) {
+    // A write reserves the places of its changes, up to the last one. A deleted key has no place: it takes one that no
+    // change of the revision has.
+    let taken: HashSet<u64> = changes.iter().map(|change| change.seq).collect();
+    let places = (0..PLACES).rev().map(|place| number(revision, place));
+    let free = places.filter(|seq| !taken.contains(seq));
+    for (id, seq) in deleted.into_iter().zip(free) {
         changes.push(Change {
-            seq: number(revision, PLACES - back),
+            seq,
             // A deleted key has no time.
             at: now,
             task: id,
@@ -318,4 +323,52 @@ fn changes_of(
     }
     changes.sort_by_key(|change| change.seq);
     changes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::etcd::schema::{KeyValue, numbers::place_of};
+
+    const REVISION: i64 = 9;
+
+    /// Returns the changes of a revision that submits tasks with these places and deletes as many tasks.
+    fn changes(submitted: &HashSet<u32>, deleted: usize) -> Vec<Change> {
+        let submits = submitted.iter().map(|place| {
+            let value = format!(r#"{{"kind":"k","place":{place}}}"#);
+            let key = format!("/n/tasks/new-{place}");
+            (true, KeyValue::new(&key, &value, REVISION))
+        });
+        let deletes = (0..deleted).map(|n| {
+            let key = format!("/n/tasks/old-{n}");
+            (false, KeyValue::new(&key, "", REVISION))
+        });
+        let events = submits.chain(deletes);
+        let events: Vec<WatchedKey> = events.map(|(put, kv)| WatchedKey { put, kv }).collect();
+        let (keys, fences) = (Keys::new("n"), Fences::default());
+        changes_of((&keys, &fences), REVISION, &events, Timestamp::UNIX_EPOCH)
+    }
+
+    proptest! {
+        /// A transaction that deleted a task and submitted one with the last place of the revision made two changes
+        /// with one number: who resumed after the first never saw the second.
+        #[test]
+        fn each_change_of_a_revision_has_its_own_number(
+            submitted in prop::collection::hash_set(PLACES - 40..PLACES, 0..40),
+            deleted in 0_usize..40,
+        ) {
+            let changes = changes(&submitted, deleted);
+            prop_assert_eq!(changes.len(), submitted.len() + deleted);
+            prop_assert!(changes.is_sorted_by(|a, b| a.seq < b.seq));
+            prop_assert!(changes.iter().all(|change| revision_of(change.seq) == REVISION));
+            let places: HashSet<u32> = changes
+                .iter()
+                .filter(|change| change.what != ChangeKind::Deleted)
+                .map(|change| place_of(change.seq))
+                .collect();
+            prop_assert_eq!(places, submitted);
+        }
+    }
 }
