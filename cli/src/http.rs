@@ -1,6 +1,7 @@
 //! [`Server`]: sends requests to a server of a namespace, on a Unix socket or by TCP.
 
 use std::{
+    fmt::{self, Display, Formatter},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -34,6 +35,16 @@ const PORT: u16 = 7474;
 enum At {
     Socket(PathBuf),
     Tcp { host: String, port: u16 },
+}
+
+impl Display for At {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
 }
 
 /// A server of a namespace.
@@ -131,19 +142,24 @@ impl Server {
         })
     }
 
+    /// Returns the failure of a server that does not answer a request in time.
+    pub(crate) fn silent(&self, request: &str) -> Failure {
+        Failure::Store(format!(
+            "the server at {} has not answered {request} in time; look at its log, and at its process",
+            self.at
+        ))
+    }
+
     /// Connects to the server.
     ///
     /// # Errors
     ///
     /// When it cannot be reached.
     pub(crate) async fn connect(&self) -> Result<Connection<'_>, Failure> {
-        let unreachable = |error: &dyn std::fmt::Display| {
-            let at = match &self.at {
-                At::Socket(path) => format!("unix:{}", path.display()),
-                At::Tcp { host, port } => format!("{host}:{port}"),
-            };
+        let unreachable = |error: &dyn Display| {
             let text = format!(
-                "could not reach the server at {at}: {error}; does `windlass serve` run there?"
+                "could not reach the server at {}: {error}; does `windlass serve` run there?",
+                self.at
             );
             Failure::Store(text)
         };
@@ -197,8 +213,8 @@ impl Connection<'_> {
     ///
     /// When the server refuses the request, or does not answer.
     pub(crate) async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, Failure> {
-        let late = |_| Failure::Store(format!("the server has not answered GET {path} in time"));
-        timeout(BOUND, self.answer(path)).await.map_err(late)?
+        let answer = timeout(BOUND, self.answer(path)).await;
+        answer.map_err(|_| self.server.silent(&format!("GET {path}")))?
     }
 
     async fn answer<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, Failure> {
@@ -295,5 +311,18 @@ mod tests {
         assert!(!wrong.to_string().contains("cret"), "{wrong}");
         let server = Server::new("unix:s.sock", Some("secret".to_owned())).unwrap();
         assert!(!format!("{server:?}").contains("secret"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_answer_is_named() -> Result<(), Box<dyn std::error::Error>> {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let at = silent.local_addr()?;
+        let server = Server::new(&format!("http://{at}"), Some("t".to_owned()))?;
+        let mut connection = server.connect().await?;
+        let answer = connection.get::<serde_json::Value>("/v1/why").await;
+        let error = answer.unwrap_err().to_string();
+        let says = format!("the server at {at} has not answered GET /v1/why in time");
+        assert!(error.contains(&says), "{error}");
+        Ok(())
     }
 }

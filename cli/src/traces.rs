@@ -32,6 +32,27 @@ fn wanted() -> Option<(&'static str, String)> {
     set(&ENDPOINTS).filter(|_| !off && !none)
 }
 
+/// Refuses a sampler that the export does not have; it would export every span instead. `share` is the argument of a sampler
+/// that takes a part of the traces.
+#[cfg(any(feature = "otlp", test))]
+fn check_sampler(sampler: &str, share: &str) -> Result<(), Failure> {
+    match sampler {
+        "" | "always_on" | "always_off" | "parentbased_always_on" | "parentbased_always_off" => {
+            Ok(())
+        }
+        "traceidratio" | "parentbased_traceidratio" => match share.parse::<f64>() {
+            Ok(share) if (0.0..=1.0).contains(&share) => Ok(()),
+            _ => Err(Failure::Usage(format!(
+                "OTEL_TRACES_SAMPLER_ARG: '{share}' is not the share of the traces that {sampler} takes; give a number from 0 to 1"
+            ))),
+        },
+        _ => Err(Failure::Usage(format!(
+            "OTEL_TRACES_SAMPLER: '{sampler}' is not supported; give always_on, always_off or traceidratio, or one of them after \
+             parentbased_"
+        ))),
+    }
+}
+
 /// A part of the subscriber that takes the spans of runs.
 pub(crate) type Spans = Box<dyn tracing_subscriber::Layer<Registry> + Send + Sync>;
 
@@ -86,7 +107,7 @@ mod export {
     use tokio::runtime::Handle;
     use tracing_subscriber::{Layer, filter};
 
-    use super::{Failure, PROTOCOLS, Spans, set};
+    use super::{Failure, PROTOCOLS, Spans, check_sampler, set};
 
     /// How long the end of the process waits for the last export.
     const PATIENCE: Duration = Duration::from_secs(2);
@@ -157,7 +178,7 @@ mod export {
         ///
         /// # Errors
         ///
-        /// [`Failure::Usage`] for another protocol than that of gRPC.
+        /// [`Failure::Usage`] for another protocol than that of gRPC, and for a sampler that does not exist.
         pub(crate) fn prepare() -> Result<Option<(Self, Spans)>, Failure> {
             if super::wanted().is_none() {
                 return Ok(None);
@@ -167,6 +188,9 @@ mod export {
                     "{name}: '{protocol}' is not supported; give grpc, and the endpoint for gRPC, whose port is usually 4317"
                 )));
             }
+            let [sampler, share] = ["OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"]
+                .map(|name| std::env::var(name).unwrap_or_default());
+            check_sampler(&sampler, &share)?;
             let late = Late::default();
             let named = std::env::var("OTEL_SERVICE_NAME").is_ok_and(|name| !name.is_empty());
             let resource = Resource::builder();
@@ -235,3 +259,39 @@ mod export {
 }
 
 pub(crate) use export::{Traces, note_missing};
+
+#[cfg(test)]
+mod tests {
+    use super::check_sampler;
+
+    #[test]
+    fn a_sampler_that_does_not_exist_is_refused_with_the_choices() {
+        for (sampler, share) in [
+            ("", ""),
+            ("always_on", "x"),
+            ("parentbased_always_off", ""),
+            ("traceidratio", "0.25"),
+            ("parentbased_traceidratio", "1"),
+        ] {
+            assert!(check_sampler(sampler, share).is_ok(), "{sampler} {share}");
+        }
+        for (sampler, share, says) in [
+            (
+                "bogus",
+                "",
+                "OTEL_TRACES_SAMPLER: 'bogus' is not supported; give always_on",
+            ),
+            ("jaeger_remote", "", "'jaeger_remote' is not supported"),
+            ("traceidratio", "", "OTEL_TRACES_SAMPLER_ARG: '' is not"),
+            ("traceidratio", "1.5", "give a number from 0 to 1"),
+            (
+                "parentbased_traceidratio",
+                "NaN",
+                "give a number from 0 to 1",
+            ),
+        ] {
+            let error = check_sampler(sampler, share).unwrap_err().to_string();
+            assert!(error.contains(says), "{sampler} {share}: {error}");
+        }
+    }
+}

@@ -125,14 +125,16 @@ impl Source {
     ///
     /// When the store or the server does not answer.
     pub(super) async fn read(&mut self) -> Result<Data, Failure> {
-        let read = async {
-            match self {
-                Self::Store(store) => store.read().await,
-                Self::Server(server) => of_server(server).await,
+        match self {
+            Self::Store(store) => {
+                let late = |_| Failure::Store("it has not answered in time".to_owned());
+                timeout(BOUND, store.read()).await.map_err(late)?
             }
-        };
-        let late = |_| Failure::Store("it has not answered in time".to_owned());
-        timeout(BOUND, read).await.map_err(late)?
+            Self::Server(server) => {
+                let read = timeout(BOUND, of_server(server)).await;
+                read.map_err(|_| server.silent("its requests"))?
+            }
+        }
     }
 }
 
