@@ -19,6 +19,7 @@ mod deadlines;
 mod effects;
 mod failures;
 mod faults;
+mod feed;
 mod handlers;
 mod ignoring;
 mod jobs;

@@ -1,12 +1,21 @@
 //! Streams of all changes, for subscribers of the whole namespace.
 
-use std::sync::{Arc, Weak};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use futures::{StreamExt, stream};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::sleep};
+use tracing::warn;
+use windlass_statemachine::Backoff;
 
 use super::{All, Changes, QUEUE, Subscribers};
 use crate::store::{Change, ChangeStream, Error};
+
+/// The pauses before a store that is unavailable is asked again.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A stream in the list of subscribers.
 pub(super) struct Whole {
@@ -118,15 +127,23 @@ impl Stream {
     }
 }
 
-/// Opens a separate feed after the last change.
+/// Opens a separate feed after the last change. A store that is unavailable is asked again until it answers, as an open feed
+/// does.
 async fn own(changes: &Changes, last: Option<u64>) -> Result<ChangeStream, Error> {
-    match last {
-        Some(last) => changes.registry.changes(Some(last)).await,
+    if last.is_none() {
         // The stream ended before its first change, so the position to continue from is not known.
-        None => Err(Error::unavailable(
-            "follow the changes",
-            "the feed ended; follow them again",
-        )),
+        let reason = "the feed ended; follow them again";
+        return Err(Error::unavailable("follow the changes", reason));
+    }
+    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+    loop {
+        match changes.registry.changes(last).await {
+            Err(reason) if reason.is_retryable() => {
+                warn!(%reason, "the changes after the last one that was read could not be followed; trying again");
+                sleep(backoff.jittered(fastrand::f64())).await;
+            }
+            opened => return opened,
+        }
     }
 }
 
