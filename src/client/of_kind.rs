@@ -137,7 +137,9 @@ impl OfKind {
                 Ok(batch) => batch,
                 Err(error) => return Some(Err(error)),
             };
-            self.learn(&batch).await;
+            if let Err(error) = self.learn(&batch).await {
+                return Some(Err(error));
+            }
             let mut kept = Vec::new();
             for change in batch {
                 if self.known.get(&change.task).copied().unwrap_or(false) {
@@ -156,7 +158,7 @@ impl OfKind {
     }
 
     /// Reads the kinds of tasks that are not known, or that are new under their id.
-    async fn learn(&mut self, batch: &[Change]) {
+    async fn learn(&mut self, batch: &[Change]) -> Result<(), Error> {
         for change in batch {
             if matches!(change.what, ChangeKind::Submitted { .. }) {
                 self.known.remove(&change.task);
@@ -179,10 +181,11 @@ impl OfKind {
             let page = loop {
                 match self.client.page(&query, None).await {
                     Ok(page) => break page,
-                    Err(error) => {
+                    Err(error) if error.is_retryable() => {
                         tracing::debug!(%error, "could not read the kinds of tasks; trying again");
                         tokio::time::sleep(AGAIN).await;
                     }
+                    Err(error) => return Err(error),
                 }
             };
             for record in page.tasks {
@@ -190,6 +193,7 @@ impl OfKind {
                 self.known.insert(record.task.id, is_of_kind);
             }
         }
+        Ok(())
     }
 }
 

@@ -57,3 +57,23 @@ async fn a_slow_stream_of_changes_ends_with_an_answer_that_stays() {
     assert!(!error.is_retryable(), "{error}");
     assert!(stream.next().await.is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_a_kind_ends_with_an_answer_that_stays_and_outlives_an_outage() {
+    for (fault, ends) in [(Fault::Before, false), (Fault::Refused, true)] {
+        let world = World::new().await;
+        let mut stream = world.client.changes_of_kind("k", None).await.unwrap();
+        world.faults.fail(Operation::Read, fault, 1);
+        world
+            .client
+            .submit(NewTask::new("k").id("a"))
+            .await
+            .unwrap();
+        let next = tokio::time::timeout(secs(60), stream.next()).await;
+        let batch = next.expect("an answer in time").unwrap();
+        match batch {
+            Ok(batch) => assert!(!ends && batch[0].task.as_str() == "a", "{batch:?}"),
+            Err(error) => assert!(ends && !error.is_retryable(), "{error}"),
+        }
+    }
+}
