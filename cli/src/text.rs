@@ -18,6 +18,19 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
+/// Returns the text with its lines, without other control characters and invisible ones.
+pub(crate) fn lines_of_text(text: &str) -> String {
+    let mut lines = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => lines.push(c),
+            c if is_unprintable(c) => lines.extend(c.escape_default()),
+            c => lines.push(c),
+        }
+    }
+    lines
+}
+
 /// Returns a JSON document in which strings have escapes such as `\u202e` for characters that are
 /// not printed as they are. A final line break stays.
 pub(crate) fn json(document: &str) -> Cow<'_, str> {
@@ -56,6 +69,12 @@ impl io::Write for JsonLines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_a_handler_reach_a_terminal_without_control_characters() {
+        let text = "a\tb\nc\u{1b}[31m\u{7}\u{202e}";
+        assert_eq!(lines_of_text(text), "a\tb\nc\\u{1b}[31m\\u{7}\\u{202e}");
+    }
 
     #[test]
     fn a_line_break_is_escaped() {

@@ -223,7 +223,7 @@ pub(super) fn offer(page: &Page, query: &Fields) -> Markup {
 }
 
 /// Returns the link that counts the tasks of a query for a retry.
-pub(super) fn retry(page: &Page, pairs: &[(String, String)]) -> Markup {
-    let query = Fields(pairs.to_vec()).with("action", "retry");
+pub(super) fn retry(page: &Page, query: &Fields) -> Markup {
+    let query = query.with("action", "retry");
     html! { a href={ (page.base) "/bulk" (query.query()) } { "Retry all…" } }
 }

@@ -23,7 +23,7 @@ pub(super) fn quoted(word: &str) -> String {
     }
 }
 
-/// Returns the words as a line for a shell. An argument that a program may take for an option comes after `--`.
+/// Returns the words as a line for a shell. None of them begins like an option that it is not.
 pub(super) fn line(words: &[&str]) -> String {
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     words.join(" ")
@@ -31,7 +31,12 @@ pub(super) fn line(words: &[&str]) -> String {
 
 /// Returns a command on a task, whose id may begin like an option.
 pub(super) fn on(command: &str, id: &str) -> String {
-    format!("windlass {command}{}", after(&[id]))
+    with(command, &[id])
+}
+
+/// Returns a command with words that may begin like options. `command` has its options: none may follow the words.
+pub(super) fn with(command: &str, words: &[&str]) -> String {
+    format!("windlass {command}{}", after(words))
 }
 
 /// Returns the line of `windlass list` with the parameters of a query, or of another command that takes its filters. Ids come
@@ -109,6 +114,10 @@ mod tests {
     fn a_shell_takes_a_hostile_word_as_it_is() {
         assert_eq!(quoted("a'; rm -rf $HOME"), r"'a'\''; rm -rf $HOME'");
         assert_eq!(on("pause", "-x"), "windlass pause -- -x");
+        assert_eq!(
+            with("signal --payload JSON", &["-sig", "go on"]),
+            "windlass signal --payload JSON -- -sig 'go on'"
+        );
         assert_eq!(line(&["windlass", "get", "", "a"]), "windlass get '' a");
     }
 }

@@ -74,7 +74,9 @@ pub(super) async fn show(page: Page) -> Answer {
             @if !read.is_complete { "There are more: " }
             a href={ (page.base) "/tasks" (all.query()) } { "All failed tasks, the newest first" }
         }
-        @if read.failures.is_empty() { p.none { "No task has failed for good. " a href={ (page.base) "/tasks?error=" } { "Tasks with an error" } " may be tried again." } } @else { (table(&page, &read.failures, kind)) }
+        @if read.failures.is_empty() { p.none { "No task has failed for good."
+            @if page.may_select(&[("error", "")]) { " " a href={ (page.base) "/tasks?error=" } { "Tasks with an error" } " may be tried again." }
+        } } @else { (table(&page, &read.failures, kind)) }
     };
     Ok(page.show(
         (Place::Failures, "Failures"),
@@ -110,6 +112,17 @@ fn places(page: &Page, group: &Failure) -> Markup {
     }
 }
 
+/// Shows a kind of a group, as a link to its tasks of the group.
+fn name(page: &Page, group: &Failure, kind: &str) -> Markup {
+    let print = group.fingerprint.as_deref().unwrap_or_default();
+    let pairs = [("state", "failed"), ("fingerprint", print), ("kind", kind)];
+    let is_link = group.fingerprint.is_some() && page.may_select(&pairs);
+    html! {
+        @if is_link { a href={ (page.base) "/tasks" (Fields::of(&pairs).query()) } { (text::name(kind)) } }
+        @else { (text::name(kind)) }
+    }
+}
+
 fn row(page: &Page, group: &Failure, kind: Option<&str>) -> Markup {
     let text = match (&group.error, &group.fingerprint) {
         (Some(error), _) => error,
@@ -122,13 +135,12 @@ fn row(page: &Page, group: &Failure, kind: Option<&str>) -> Markup {
         None => ("kind", own),
     };
     let mut pairs = vec![("state", "failed"), by];
-    if let Some(kind) = kind.filter(|_| by.0 != "kind") {
+    // A mask of another kind does not concern a list of this one.
+    let only = (group.kinds.len() == 1 && !page.may_select(&pairs)).then_some(own);
+    if let Some(kind) = kind.or(only).filter(|_| by.0 != "kind") {
         pairs.push(("kind", kind));
     }
-    let owned = pairs
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let owned: Vec<_> = owned.collect();
+    let may_list = page.may_select(&pairs);
     html! {
         tr data-key=(by.1) {
             td.number { (page.count(group.tasks, &pairs)) }
@@ -137,10 +149,10 @@ fn row(page: &Page, group: &Failure, kind: Option<&str>) -> Markup {
                 p.dim {
                     "Last: " (page.task(&group.sample))
                     (places(page, group))
-                    @if page.may_operate() { " · " (super::bulk::retry(page, &owned)) }
+                    @if page.may_operate() && may_list { " · " (super::bulk::retry(page, &Fields::of(&pairs))) }
                 }
             }
-            td.w { @for of in group.kinds.iter().take(KINDS) { (text::name(&of.kind)) " " } @if group.kinds.len() > KINDS { "+" (group.kinds.len() - KINDS) } }
+            td.w { @for of in group.kinds.iter().take(KINDS) { (name(page, group, &of.kind)) " " } @if group.kinds.len() > KINDS { "+" (group.kinds.len() - KINDS) } }
             td.w { (page.ago(group.first)) }
             td { (page.ago(group.last)) }
         }

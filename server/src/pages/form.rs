@@ -53,6 +53,16 @@ impl FromRequest<Arc<App>> for Fields {
 }
 
 impl Fields {
+    /// Returns the pairs.
+    pub(super) fn of(pairs: &[(&str, &str)]) -> Self {
+        let pairs = pairs.iter();
+        Self(
+            pairs
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        )
+    }
+
     /// Reads the query of a URL.
     pub(super) fn of_query(uri: &Uri) -> Result<Self, Failure> {
         let read = Query::try_from_uri(uri);

@@ -9,7 +9,7 @@ use axum::{
 };
 use jiff::{Timestamp, tz::TimeZone};
 use maud::{Markup, html};
-use windlass::store::Error;
+use windlass::store::{Error, Filter};
 
 use super::{
     api::{Api, Failure, Routes},
@@ -22,6 +22,7 @@ use crate::{
     access::Reader,
     app::App,
     auth::{Caller, Role},
+    mask::Hiding,
     problem::Problem,
 };
 
@@ -91,6 +92,8 @@ pub(super) struct Page {
     store: Option<String>,
     /// Why the store takes no writes.
     write_error: Option<Error>,
+    /// What is hidden; `None` when the store does not say.
+    hiding: Option<Arc<Hiding>>,
     /// The path of the page below the base, and its query.
     uri: Uri,
 }
@@ -112,6 +115,7 @@ impl FromRequestParts<Arc<App>> for Page {
         let whole = parts.extensions.get::<OriginalUri>();
         let uri = whole.map_or_else(|| parts.uri.clone(), |whole| whole.0.clone());
         let (zone_name, zone) = zone::of(&parts.headers);
+        let hiding = by.hiding().await.ok();
         Ok(Self {
             api,
             by,
@@ -122,6 +126,7 @@ impl FromRequestParts<Arc<App>> for Page {
             zone_name,
             store: app.settings.store.clone(),
             write_error: app.client.write_error().await,
+            hiding,
             uri,
         })
     }
@@ -144,6 +149,26 @@ impl Page {
     /// Returns whether the caller may see what concerns the whole namespace.
     pub(super) fn sees_everything(&self) -> bool {
         self.caller().scope.is_everything()
+    }
+
+    /// Returns whether the caller may select tasks by these values: a mask refuses a filter that asks for what it hides. A
+    /// page links only lists that are not refused.
+    pub(super) fn may_select(&self, pairs: &[(&str, &str)]) -> bool {
+        let Some(hiding) = &self.hiding else {
+            return true;
+        };
+        let mut filter = Filter::default();
+        for (name, value) in pairs {
+            match *name {
+                "kind" => filter.kind = value.parse().ok(),
+                "fingerprint" => filter.fingerprint = Some((*value).to_owned()),
+                "error" => filter.error = Some((*value).to_owned()),
+                "limit_key" => filter.limit_key = Some((*value).to_owned()),
+                _ => {}
+            }
+        }
+        let scope = &self.caller().scope.kinds;
+        hiding.check_filter(&filter, scope).is_ok()
     }
 
     /// Returns the parameter by which a request of an action waits.

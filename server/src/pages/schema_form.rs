@@ -122,7 +122,8 @@ fn json(typed: &str) -> Result<String, String> {
 pub(super) fn json_or_text(typed: &str) -> Result<String, String> {
     match json(typed) {
         Err(_) if !typed.trim_start().starts_with(['{', '[', '"']) => {
-            Ok(Value::from(typed).to_string())
+            // Browsers send a line break as two characters.
+            Ok(Value::from(typed.replace("\r\n", "\n")).to_string())
         }
         read => read,
     }

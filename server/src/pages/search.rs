@@ -49,9 +49,10 @@ pub(super) async fn show(page: Page) -> Answer {
     }
     let mut parts = read_all(&page, &text).await?;
     parts.retain(|part| !part.is_empty());
-    let line = match parts.first() {
-        Some(part) => cli::list("list", &part.query.0),
-        None => cli::on("get", &text),
+    let lines = parts.iter().map(|part| cli::list("list", &part.query.0));
+    let line = match parts.is_empty() {
+        false => lines.collect::<Vec<_>>().join("; "),
+        true => cli::on("get", &text),
     };
     let body = html! {
         h1 data-still="" { "Search: " (super::text::name(&text)) }

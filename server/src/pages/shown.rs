@@ -50,14 +50,12 @@ impl Page {
         html! { a.id href=(self.path_of(id)) { (name(id)) } }
     }
 
-    /// Shows a number as a link to the tasks that it counts.
+    /// Shows a number as a link to the tasks that it counts, where the caller may list them.
     pub(super) fn count(&self, tasks: u64, pairs: &[(&str, &str)]) -> Markup {
-        let pairs = pairs
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let query = Fields(pairs.collect()).query();
+        let is_link = self.may_select(pairs);
+        let query = Fields::of(pairs).query();
         html! {
-            @if tasks == 0 { span.dim { "0" } } @else {
+            @if tasks == 0 { span.dim { "0" } } @else if !is_link { (grouped(tasks)) } @else {
                 a.number href={ (self.base) "/tasks" (query) } { (grouped(tasks)) }
             }
         }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::{
     Answer, actions, cli, difference,
-    form::encoded,
+    form::{Fields, encoded},
     frame::{Page, Place},
     people,
     record::Record,
@@ -96,11 +96,8 @@ fn why(page: &Page, seen: &Seen) -> Markup {
                 .awaits_signal
                 .as_ref()
                 .map_or("NAME", |signal| &signal.name);
-            let line = cli::on("signal", &task.id);
-            (
-                Some(format!("{line} {} --payload JSON", cli::quoted(name))),
-                None,
-            )
+            let words = [&*task.id, name];
+            (Some(cli::with("signal --payload JSON", &words)), None)
         }
         _ if task.state == "paused" => (Some(cli::on("resume", &task.id)), None),
         Some("no_node" | "data_version" | "labels") => (
@@ -129,7 +126,7 @@ fn why(page: &Page, seen: &Seen) -> Markup {
             Some("windlass nodes".to_owned()),
             Some(("/nodes".to_owned(), "Nodes")),
         ),
-        Some("limit") => holders(task),
+        Some("limit") => holders(page, task),
         Some("tasks") => (Some(cli::on("graph", &task.id)), None),
         _ if task.state == "sleeping" && task.node.is_none() => {
             (Some(cli::on("resume", &task.id)), None)
@@ -156,16 +153,17 @@ fn why(page: &Page, seen: &Seen) -> Markup {
 }
 
 /// Returns the command and the link that list the tasks with a slot of the limit that holds a task back.
-fn holders(task: &Record) -> (Option<String>, Option<(String, &'static str)>) {
+fn holders(page: &Page, task: &Record) -> (Option<String>, Option<(String, &'static str)>) {
     let Some(by) = &task.limited_by else {
         return (Some("windlass stats".to_owned()), None);
     };
-    let key = &by.limit.key;
-    let words = ["windlass", "list", "--claimed", "--limit-key", key];
-    let path = format!("/tasks?claimed=true&limit_key={}", encoded(key));
+    let pairs = [("claimed", "true"), ("limit_key", &*by.limit.key)];
+    let query = Fields::of(&pairs);
+    let path = format!("/tasks{}", query.query());
     (
-        Some(cli::line(&words)),
-        Some((path, "The tasks that have its slots")),
+        Some(cli::list("list", &query.0)),
+        page.may_select(&pairs)
+            .then_some((path, "The tasks that have its slots")),
     )
 }
 
@@ -229,6 +227,20 @@ fn facts(page: &Page, seen: &Seen) -> Markup {
     }
 }
 
+/// Links the failed tasks with the same error; those of the same kind when a mask hides the errors of another one.
+fn same_error(page: &Page, task: &Record, fingerprint: &str) -> Markup {
+    let of_all = [("state", "failed"), ("fingerprint", fingerprint)];
+    let of_kind = [of_all[0], of_all[1], ("kind", &task.kind)];
+    let (pairs, text) = match page.may_select(&of_all) {
+        true => (&of_all[..], "Failed tasks with the same error"),
+        false => (
+            &of_kind[..],
+            "Failed tasks of this kind with the same error",
+        ),
+    };
+    html! { @if page.may_select(pairs) { a href={ (page.base) "/tasks" (Fields::of(pairs).query()) } { (text) } } }
+}
+
 fn errors(page: &Page, task: &Record) -> Markup {
     html! {
         @if task.errors.is_empty() { p.none { "None." } }
@@ -245,7 +257,7 @@ fn errors(page: &Page, task: &Record) -> Markup {
             }
         }
         @if let (Some(fingerprint), false) = (&task.fingerprint, task.is_quarantined()) {
-            p { a href={ (page.base) "/tasks?state=failed&fingerprint=" (encoded(fingerprint)) } { "Failed tasks with the same error" }
+            p { (same_error(page, task, fingerprint))
                 @if task.errors_total > task.errors.len() as u64 { span.dim { ", " (task.errors_total) " errors in all" } }
             }
         }

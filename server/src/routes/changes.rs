@@ -22,7 +22,7 @@ use crate::{
 
 /// After which silence a comment is sent.
 const COMMENT: Duration = Duration::from_secs(15);
-/// How many tasks a stream of a caller with a scope remembers.
+/// How many tasks a stream of a caller with a scope remembers at least: those whose changes came last.
 const REMEMBERED: usize = 10_000;
 
 /// Follows the changes: from now on, or after the change with the number `after` (or the header `Last-Event-ID`).
@@ -69,6 +69,7 @@ pub(super) async fn follow(
         reset,
         is_over: false,
         known: HashMap::new(),
+        older: HashMap::new(),
     };
     let events = stream::unfold(following, |mut following| async move {
         let events = following.next().await?;
@@ -96,6 +97,8 @@ struct Following {
     is_over: bool,
     /// Which tasks are in the scope of the caller, of those whose changes have come.
     known: HashMap<TaskId, bool>,
+    /// The tasks before those.
+    older: HashMap<TaskId, bool>,
 }
 
 impl Following {
@@ -179,27 +182,34 @@ impl Following {
             ChangeKind::Rescheduled { kind, .. } => kind.is_some(),
             _ => false,
         };
-        let known = self.known.get(&change.task).copied();
-        if let Some(known) = known.filter(|_| !may_differ) {
-            if change.what == ChangeKind::Deleted {
-                self.known.remove(&change.task);
-            }
-            return Ok(known);
+        let known = self.recall(&change.task);
+        if change.what == ChangeKind::Deleted {
+            // A task that has the id now is another one, and nothing says what an unknown one was.
+            return Ok(known.unwrap_or(false));
         }
-        let is_in = match self.by.client().get(&change.task).await {
-            Ok(record) => {
-                let began = record.submitted_at.as_microsecond();
-                self.by.scope.has_record(&record) && change.at.as_microsecond() >= began
-            }
-            // A task that is gone already is not shown.
-            Err(Error::NotFound { .. }) => false,
-            Err(error) => return Err(error),
+        let is_in = match known.filter(|_| !may_differ) {
+            Some(known) => known,
+            None => match self.by.client().get(&change.task).await {
+                Ok(record) => {
+                    let began = record.submitted_at.as_microsecond();
+                    self.by.scope.has_record(&record) && change.at.as_microsecond() >= began
+                }
+                // A task that is gone already is not shown.
+                Err(Error::NotFound { .. }) => false,
+                Err(error) => return Err(error),
+            },
         };
         if self.known.len() >= REMEMBERED {
-            self.known.clear();
+            self.older = std::mem::take(&mut self.known);
         }
         self.known.insert(change.task.clone(), is_in);
         Ok(is_in)
+    }
+
+    /// Returns whether a task is in the scope, as far as it is known, and forgets it.
+    fn recall(&mut self, task: &TaskId) -> Option<bool> {
+        let older = self.older.remove(task);
+        self.known.remove(task).or(older)
     }
 }
 

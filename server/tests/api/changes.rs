@@ -182,3 +182,45 @@ async fn a_scope_does_not_see_what_happened_to_an_earlier_task_with_the_id() {
     let (_, _, data) = events.next().await.unwrap();
     assert!(data.contains(r#""by":"token mail""#), "{data}");
 }
+
+/// A stream remembers the tasks whose changes came last, whatever came before them.
+#[tokio::test]
+async fn a_stream_of_a_scope_reports_the_deletion_of_each_of_its_last_tasks() {
+    let kit = Kit::new().await;
+    let token = kit.token("mail", Role::Read, &["mail"]).await;
+    let mut events = Events::open(&kit, request(&token, "GET /v1/changes", "")).await;
+    let ids: Vec<String> = (0..10_050).map(|n| format!("t{n}")).collect();
+    for some in ids.chunks(500) {
+        let tasks = some
+            .iter()
+            .map(|id| windlass::NewTask::new("mail").id(id.as_str()));
+        for submitted in kit.client.submit_many(tasks).await {
+            submitted.unwrap();
+        }
+        for id in some {
+            let (_, _, data) = events.next().await.unwrap();
+            assert!(data.contains(&format!(r#""task":"{id}""#)), "{data}");
+        }
+    }
+    for id in ["t60", "t9000", "t10049"] {
+        kit.client.delete(id).await.unwrap();
+        let (_, _, data) = events.next().await.unwrap();
+        let says = data.contains(&format!(r#""task":"{id}""#)) && data.contains("deleted");
+        assert!(says, "{data}");
+    }
+}
+
+/// On etcd the time of a deletion is that at which it is read: later than the submit of the next task with the id.
+#[tokio::test]
+async fn a_scope_does_not_see_the_deletion_of_an_earlier_task_with_the_id() {
+    let kit = Kit::new().await;
+    kit.submit("a", "pay").await;
+    let after = kit.client.newest_change().await.unwrap();
+    kit.client.delete("a").await.unwrap();
+    kit.submit("a", "mail").await;
+    let token = kit.token("mail", Role::Read, &["mail"]).await;
+    let from = format!("GET /v1/changes?after={after}");
+    let mut events = Events::open(&kit, request(&token, &from, "")).await;
+    let (_, _, data) = events.next().await.unwrap();
+    assert!(data.contains("submitted"), "{data}");
+}

@@ -1,16 +1,19 @@
 //! Examinations of a store.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
-use windlass_statemachine::Message;
+use windlass_statemachine::{Message, Unique};
 
 use super::{
     Capability, Harness,
     capability::need,
-    kit::{Kit, id, with_data},
+    kit::{Kit, fresh, id, task, with_data},
     wait::eventually,
 };
-use crate::store::examine::{Examination, Finding, Verdict};
+use crate::store::{
+    SetValue, Transaction,
+    examine::{Examination, Finding, Verdict},
+};
 
 async fn examine(kit: &Kit) -> Vec<Finding> {
     let findings = kit
@@ -33,7 +36,7 @@ async fn wrong(kit: &Kit) -> Vec<Finding> {
     findings
 }
 
-/// Makes tasks in several states, all in order.
+/// Makes tasks in several states and what a store keeps beside them, all in order.
 async fn busy(kit: &Kit) {
     let node = kit.node("holder").await;
     kit.claimed(&node, "examined-held").await;
@@ -45,6 +48,17 @@ async fn busy(kit: &Kit) {
     kit.submit("examined-bad").await;
     kit.send("examined-bad", "c", windlass_statemachine::Command::Pause)
         .await;
+    let mut unique = task("examined-unique");
+    unique.unique = Unique::new("examined", Duration::from_secs(3600)).ok();
+    let transaction = Transaction::new()
+        .with_id("examined".parse().unwrap())
+        .submit(fresh(unique))
+        .submit(fresh(task("examined-gone")));
+    kit.apply(&transaction).await;
+    kit.delete("examined-gone").await;
+    // Such as the tokens and the masks of a server.
+    let value = SetValue::new("server/token/examined", "{}");
+    assert!(kit.registry().set_value(&value).await.unwrap());
 }
 
 /// A store in order has only the findings of an empty one, such as those about the disk or the

@@ -12,6 +12,7 @@ use crate::{
     exit::Failure,
     logs::{Bytes, Event, Lines, Run, Stream, time},
     output::Output,
+    text::lines_of_text,
 };
 
 /// How to print.
@@ -171,7 +172,7 @@ impl Printer {
                 })?;
             } else {
                 let Self { lines, to, .. } = self;
-                let text = format!("{}\n", line.text);
+                let text = format!("{}\n", lines_of_text(&line.text));
                 lines.feed(Stream::Stdout, at, text.as_bytes(), &mut |stream, bytes| {
                     to.print(stream, Some(at), bytes)
                 })?;

@@ -42,8 +42,11 @@ impl<'de> Deserialize<'de> for Names {
 }
 
 impl Schema {
-    /// Reads a schema; `None` for a text that is no JSON.
+    /// Reads a schema; `None` for a text that is no JSON, and for one with a number that would lose digits here.
     pub(in crate::pages) fn read(text: &str) -> Option<Self> {
+        if has_long_number(text) {
+            return None;
+        }
         #[derive(Deserialize)]
         struct Top {
             #[serde(default)]
@@ -54,6 +57,44 @@ impl Schema {
         let names = top.map_or_else(|_| Vec::new(), |top| top.properties.0);
         Some(Self { whole, names })
     }
+}
+
+/// Returns whether a JSON document has a number with more digits than a floating-point number keeps.
+fn has_long_number(text: &str) -> bool {
+    const KEPT: usize = 15;
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c == '"' || c.is_ascii_digit()) {
+        let from = &rest[at..];
+        if let Some(inner) = from.strip_prefix('"') {
+            rest = after_text(inner);
+            continue;
+        }
+        let is_of_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+        let end = from.find(|c| !is_of_number(c)).unwrap_or(from.len());
+        let number = &from[..end];
+        let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+        let digits = mantissa.chars().filter(char::is_ascii_digit);
+        let digits = digits.skip_while(|digit| *digit == '0').count();
+        if digits > KEPT && number.parse::<i64>().is_err() {
+            return true;
+        }
+        rest = &from[end..];
+    }
+    false
+}
+
+/// Returns what follows the end of a text of JSON.
+fn after_text(inner: &str) -> &str {
+    let mut is_escaped = false;
+    for (at, c) in inner.char_indices() {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '"' => return &inner[at + 1..],
+            _ => {}
+        }
+    }
+    ""
 }
 
 /// A part of a schema without references, and without the choice of `null`.

@@ -210,3 +210,29 @@ fn a_text_is_sent_as_it_was_typed() {
         );
     }
 }
+
+/// A choice was shown, and sent, with the digits that a floating-point number keeps.
+#[test]
+fn a_schema_with_a_number_that_would_lose_digits_is_a_field_for_json() {
+    for text in [
+        r#"{"enum":[1,12345678901234567890123]}"#,
+        r#"{"enum":[0.1234567890123456789]}"#,
+        r#"{"type":"integer","default":-9223372036854775809}"#,
+        r#"{"type":"object","properties":{"a":{"const":1.00000000000000000001e5}}}"#,
+    ] {
+        assert!(Schema::read(text).is_none(), "{text}");
+    }
+    for text in [
+        r#"{"enum":[9223372036854775807,-9007199254740993,0.1,1e300,0.000000000000000000001]}"#,
+        r#"{"enum":["1234567890123456789012","\"12345678901234567890\\","é123456789012345678901"]}"#,
+    ] {
+        assert!(Schema::read(text).is_some(), "{text}");
+    }
+}
+
+#[test]
+fn lines_of_a_text_without_a_schema_end_as_those_of_a_text_with_one() {
+    let sent = sent(&[("p.value", "a\r\nb")]);
+    let read = Form::of(None).read(&sent).unwrap().unwrap();
+    assert_eq!(read, r#""a\nb""#);
+}

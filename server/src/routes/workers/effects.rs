@@ -8,10 +8,11 @@ use windlass::{
     workers::protocol::Item,
 };
 
-use crate::{access::Worker, app::App, bulk, change::Change, problem::Problem};
+use crate::{access::Worker, app::App, change::Change, problem::Problem};
 
-/// Lets returned messages change, compare and wait for tasks in the scope of the caller only, and make no bulk operation. A message
-/// that would do more fails its task: the report then has that failure instead.
+/// Lets returned messages do what the requests of an operator with the scope of the caller may do: change, compare and wait for
+/// tasks in that scope, make no bulk operation, also not as the runs of a schedule, and write no placeholder of a mask. A
+/// message that would do more fails its task: the report then has that failure instead.
 pub(super) async fn keep_within_scope(
     app: &Arc<App>,
     by: &Worker,
@@ -26,7 +27,7 @@ pub(super) async fn keep_within_scope(
         let Ok(message) = read_message(returned.as_str(), app.client.now(), new_id) else {
             continue;
         };
-        if by.scope.is_everything() && !is_judged(&message) {
+        if by.scope.is_everything() && message.effects().is_empty() {
             continue;
         }
         let kept = match admit(app, by, message).await {
@@ -41,16 +42,6 @@ pub(super) async fn keep_within_scope(
         }
     }
     Ok(())
-}
-
-/// Returns whether a message has effects that are refused to some callers whatever their scope is.
-fn is_judged(message: &Message) -> bool {
-    let effects = message.effects();
-    let mut submits = effects.submit.iter();
-    let mut retries = effects.retry.iter();
-    submits.any(|submit| submit.task.kind.as_str() == bulk::KIND)
-        || retries.any(|retry| retry.props.is_some() || retry.data.is_some())
-        || !effects.reschedule.is_empty()
 }
 
 /// Returns a message with guards for the tasks that were compared with the scope; `None` for one that needs none.
@@ -75,7 +66,9 @@ async fn admit(
     for operation in submits.chain(others).chain(retries).chain(moves) {
         guards.extend(change.guards_of(&operation, &new).await?);
     }
-    for guard in &effects.require {
+    // A worker without a scope may claim any task, and gets its data: a guard shows it nothing.
+    let compared = effects.require.iter().filter(|_| !by.scope.is_everything());
+    for guard in compared {
         change.admit_guard(guard).await?;
     }
     let waited = message.waits().map(|waits| waits.tasks.clone());

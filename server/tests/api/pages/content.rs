@@ -201,6 +201,13 @@ async fn the_search_finds_ids_beginnings_kinds_and_labels() {
         let page = kit.page(&format!("/search?q={text}")).await;
         assert!(page.contains("/tasks/order-7\""), "{text}: {page}");
     }
+    // Its command line is for all of its parts.
+    let page = kit.page("/search?q=mail%2Fsend").await;
+    let line = "windlass list --kind mail/send; windlass list --kind &#39;mail/send*&#39;";
+    assert!(
+        page.contains(line) || page.contains(&line.replace("&#39;", "'")),
+        "{page}"
+    );
     assert!(
         kit.page("/search?q=nothing")
             .await

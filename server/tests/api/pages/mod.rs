@@ -4,6 +4,7 @@ mod actions;
 mod bulk;
 mod content;
 mod longest;
+mod masks;
 mod node_history;
 mod people;
 mod roles;

@@ -91,7 +91,7 @@ async fn a_task_that_asks_is_listed_and_answered() {
     assert!(!page.contains("<script>alert"), "{page}");
     let page = kit.page("/tasks/a").await;
     assert!(
-        page.contains("windlass signal a approve --payload JSON")
+        page.contains("windlass signal --payload JSON a approve")
             && page.contains("/tasks/a/answer"),
         "{page}"
     );

@@ -226,6 +226,8 @@ async fn no_worker_makes_a_bulk_operation() {
     let message = [
         effect(json!({"op": "submit", "id": "bulk-1", "kind": "bulk", "props": bulk})),
         effect(json!({"op": "reschedule", "task": "other", "kind": "bulk", "props": bulk})),
+        effect(json!({"op": "submit", "id": "s", "kind": "schedule",
+            "props": {"every": [{"interval": "2s"}], "run": {"kind": "bulk", "props": bulk}}})),
     ];
     for (n, message) in message.iter().enumerate() {
         let id = format!("t{n}");
@@ -241,8 +243,19 @@ async fn no_worker_makes_a_bulk_operation() {
         worker.held.clear();
     }
     assert!(kit.client.get("bulk-1").await.is_err());
+    assert!(kit.client.get("s").await.is_err());
     let other = kit.client.get("other").await.unwrap();
     assert_eq!(other.task.kind.as_str(), "mail");
+    // Nor does it write what stands for a masked value.
+    kit.submit("t8", "k").await;
+    let run = worker.claim(&kit).await;
+    let masked = json!({"x": {"$windlass": "masked"}});
+    let message = effect(json!({"op": "submit", "id": "m", "kind": "mail", "props": masked}));
+    let answer = worker.report(&kit, json!([returned(&run, &message)])).await;
+    let state = &answer.json()["results"][0]["state"];
+    assert_eq!(*state, "failed", "{}", answer.text);
+    assert!(kit.client.get("m").await.is_err());
+    worker.held.clear();
     // Other tasks it makes and changes as before.
     kit.submit("t9", "k").await;
     let run = worker.claim(&kit).await;

@@ -252,6 +252,7 @@ impl Keys {
             || self.split_slot(key).is_some()
             || self.strip(key, "meta/unique/").is_some()
             || self.strip(key, meta::AUDIT).is_some()
+            || self.strip(key, meta::VALUE).is_some()
             || self.strip(key, PROPS_APART).is_some()
             || self.strip(key, ENDED).is_some()
             || self.strip(key, LOG).is_some()

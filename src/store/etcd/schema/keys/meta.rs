@@ -8,6 +8,9 @@ use super::Keys;
 /// The folder of the lines of the namespace's history.
 pub(super) const AUDIT: &str = "meta/audit/";
 
+/// The folder of the named values.
+pub(super) const VALUE: &str = "meta/value/";
+
 impl Keys {
     /// Returns a key on the lease to which the next records of transactions are attached.
     pub(crate) fn transactions(&self) -> String {
@@ -37,7 +40,7 @@ impl Keys {
 
     /// Returns the prefix of the named values.
     pub(crate) fn values(&self) -> String {
-        format!("{}meta/value/", self.root)
+        format!("{}{VALUE}", self.root)
     }
 
     /// Returns the prefix of the records of unique keys.
