@@ -1,7 +1,7 @@
 //! `windlass why`: which tasks are not run, why, and what to do.
 
 use windlass::{
-    Kind, StateKind, TaskId,
+    Kind, StateKind, TaskId, WaitOutcome, Waited,
     client::{Cause, NotRun, WaitReason},
     store::TaskRecord,
     wire::{TaskWhyForm, WhyForm},
@@ -112,8 +112,14 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
         Some(WaitReason::Tasks(_)) => out.line(format!("   try: {}", hint.on_task("graph", id)))?,
         Some(WaitReason::Signal(Some(signal))) => {
             let name = quoted(signal.name());
-            let words = format!("{} {name} --payload JSON", hint.on_task("signal", id));
-            out.line(format!("   try: {words}"))?;
+            // Options come first: the id or the name may begin with a dash.
+            let dashes = signal.name().starts_with('-') && !id.as_str().starts_with('-');
+            let words = if dashes {
+                "signal --payload JSON --"
+            } else {
+                "signal --payload JSON"
+            };
+            out.line(format!("   try: {} {name}", hint.on_task(words, id)))?;
         }
         Some(WaitReason::Full(nodes)) => {
             let node = nodes.first().map_or("NODE", |node| node.as_str());
@@ -137,7 +143,7 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
             {
                 out.line(format!("   error: {}", one_line(&error.error)))?;
             }
-            out.line(format!("   try: {}", hint.on_task("retry", id)))?;
+            out.line(format!("   try: {}", again(&record, &hint)))?;
         }
         None if is_state(&record, StateKind::Paused) && record.commands == 0 => {
             out.line(format!("   try: {}", hint.on_task("resume", id)))?;
@@ -145,6 +151,26 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
         _ => {}
     }
     Ok(Exit::Ok)
+}
+
+/// Returns the command that starts a failed task again. One that did not run, because another has to complete first, would fail
+/// again.
+fn again(record: &TaskRecord, hint: &Hint) -> String {
+    let id = &record.task.id;
+    let waits = record
+        .state
+        .as_ref()
+        .ok()
+        .and_then(|state| state.waits.as_ref());
+    match waits.and_then(|waits| waits.unmet()) {
+        None => hint.on_task("retry", id),
+        Some(Waited {
+            task,
+            outcome: WaitOutcome::Failed | WaitOutcome::Killed,
+            ..
+        }) => hint.on_task("retry --with-dependents", &task),
+        Some(_) => hint.on_task("graph", id),
+    }
 }
 
 fn is_state(record: &TaskRecord, state: StateKind) -> bool {

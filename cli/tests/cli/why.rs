@@ -90,6 +90,34 @@ fn why_explains_one_task() {
     assert_eq!(both.code, 2, "{}", both.err);
 }
 
+/// Regression: for a task that did not run, because another had failed, the line said to retry it. It failed again.
+#[test]
+fn why_names_the_task_to_retry_first() {
+    let env = Env::new();
+    for (id, after, command) in [
+        ("first", None, "exit 1"),
+        ("-next", Some("first"), "true"),
+        ("third", Some("-next"), "true"),
+        ("lone", Some("missing"), "true"),
+    ] {
+        let id = format!("--id={id}");
+        let mut words = vec!["submit", &id, "--retry", "never", "--shell", command];
+        let after = after.map(|after| format!("--after-ok={after}"));
+        words.extend(after.as_deref());
+        env.run(&words).ok();
+    }
+    env.run(&["worker", "--until-idle"]).ok();
+    for (id, says) in [
+        ("first", "try: windlass retry first"),
+        ("-next", "try: windlass retry --with-dependents first"),
+        ("third", "try: windlass retry --with-dependents -- -next"),
+        ("lone", "try: windlass graph lone"),
+    ] {
+        let text = env.run(&["why", "--", id]).ok().out;
+        assert!(text.contains(&format!("{says}\n")), "{id}: {text}");
+    }
+}
+
 #[test]
 fn why_says_that_nothing_is_held_back() {
     let env = Env::new();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use windlass::Waits;
 
 /// A task.
 #[derive(Deserialize)]
@@ -88,11 +89,6 @@ pub(super) struct Progress {
     pub(super) fraction: Option<f64>,
     #[serde(default)]
     pub(super) text: Option<String>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Waits {
-    pub(super) tasks: Vec<String>,
 }
 
 /// The signal that a task waits for, as its handler has declared it.

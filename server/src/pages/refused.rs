@@ -81,7 +81,8 @@ async fn page(base: &str, response: Response, sent: &Sent) -> Response {
             @for (at, (name, value)) in sent.typed().take(FIELDS).enumerate() {
                 @if at == 0 { h2 { "What you sent" } }
                 h3 { bdi { (text::cut(name, 80)) } }
-                pre.sent { bdi { (text::cut(value, TYPED)) } }
+                // Browsers send a line break as two characters.
+                pre.sent { bdi { (text::cut(&value.replace("\r\n", "\n"), TYPED)) } }
             }
             p { a href={ (base) "/tasks" } { "All tasks" } " · " a href=(path::at(base, "/")) { "Overview" } }
         },

@@ -2,6 +2,7 @@
 
 use axum::extract::Path;
 use maud::{Markup, html};
+use windlass::{WaitOutcome, Waits};
 
 use super::{
     Answer, actions, cli, difference,
@@ -131,7 +132,7 @@ fn why(page: &Page, seen: &Seen) -> Markup {
         _ if task.state == "sleeping" && task.node.is_none() => {
             (Some(cli::on("resume", &task.id)), None)
         }
-        _ if task.state == "failed" => (Some(cli::on("retry", &task.id)), None),
+        _ if task.state == "failed" => (Some(again(task)), None),
         _ => (None, None),
     };
     let link = link.filter(|(path, _)| page.sees_everything() || path.starts_with("/tasks"));
@@ -149,6 +150,19 @@ fn why(page: &Page, seen: &Seen) -> Markup {
             @if let Some(command) = command { p { code.command { (command) } } }
             @if let Some((path, text)) = link { p { a href={ (page.base) (path) } { (text) } } }
         }
+    }
+}
+
+/// Returns the command that starts a failed task again. One that did not run, because another has to complete first, would fail
+/// again.
+fn again(task: &Record) -> String {
+    let unmet = task.waits_for.as_ref().and_then(Waits::unmet);
+    match unmet.map(|one| (one.outcome, one.task)) {
+        None => cli::on("retry", &task.id),
+        Some((WaitOutcome::Failed | WaitOutcome::Killed, first)) => {
+            cli::on("retry --with-dependents", first.as_str())
+        }
+        Some(_) => cli::on("graph", &task.id),
     }
 }
 

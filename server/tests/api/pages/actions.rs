@@ -175,6 +175,10 @@ async fn a_failed_task_is_grouped_and_retried_with_other_values() {
         (0..3).all(|n| of_group.contains(&format!("/tasks/b{n}\""))),
         "{of_group}"
     );
+    // A retry of a task that did not run would fail again.
+    let next = NewTask::new("bad").id("next").after_ok(["b0"]);
+    kit.client.submit(next).await.unwrap();
+    until(&kit, "/tasks/next", "windlass retry --with-dependents b0").await;
     runner.shutdown().await;
     let next = kit
         .form("/tasks/b1/retry", "props=%7B%22n%22%3A2.50%7D&data=")
@@ -188,7 +192,7 @@ async fn a_failed_task_is_grouped_and_retried_with_other_values() {
     let mut wrong = request(
         &kit.admin,
         "POST /tasks/b2/retry",
-        "props=%7B%3Cb%3E&back=hidden&data=",
+        "props=%7B%0D%0A%3Cb%3E&back=hidden&data=",
     );
     let kind = "application/x-www-form-urlencoded".parse().unwrap();
     wrong.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -197,7 +201,7 @@ async fn a_failed_task_is_grouped_and_retried_with_other_values() {
     // What was typed is not lost.
     let sent = refused.text.split_once("What you sent").unwrap().1;
     assert!(
-        sent.contains("<bdi>props</bdi>") && sent.contains("{&lt;b&gt;"),
+        sent.contains("<bdi>props</bdi>") && sent.contains("{\n&lt;b&gt;"),
         "{sent}"
     );
     assert!(!sent.contains("back") && !sent.contains("data"), "{sent}");
