@@ -31,13 +31,13 @@ async fn a_slow_stream_of_changes_outlives_an_outage_at_the_switch_to_its_own_fe
     let (mut stream, submitted) = slow_stream(&world).await;
     let before = world.faults.calls(Operation::Read);
     world.faults.fail(Operation::Read, Fault::Before, 3);
-    let mut told = BTreeSet::new();
-    while told.len() < submitted.len() {
+    let mut reported = BTreeSet::new();
+    while reported.len() < submitted.len() {
         let next = tokio::time::timeout(secs(60), stream.next()).await;
         let batch = next.expect("a change in time").unwrap().unwrap();
-        told.extend(batch.into_iter().map(|change| change.task.to_string()));
+        reported.extend(batch.into_iter().map(|change| change.task.to_string()));
     }
-    assert_eq!(told, submitted);
+    assert_eq!(reported, submitted);
     let reads = world.faults.calls(Operation::Read) - before;
     assert_eq!(reads, 4, "three that failed and one that did not");
 }
