@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-import windlass
+import windlass_tasks as windlass
 
 BOUND = 30.0
 """How long the server and the task may take, in seconds."""
@@ -99,7 +99,7 @@ def check_example(readme: str, folder: pathlib.Path, log: IO[bytes]) -> None:
 
 
 def main() -> None:
-    wheel = importlib.metadata.distribution("windlass")
+    wheel = importlib.metadata.distribution("windlass-tasks")
     readme = check_files(wheel)
     check_versions(wheel)
     with tempfile.TemporaryDirectory(prefix="windlass-wheel-") as made, open(f"{made}/log", "wb") as log:

@@ -1,9 +1,9 @@
-"""Makes src/windlass/_sync.py of src/windlass/_aio.py: the same client, whose calls block."""
+"""Makes src/windlass_tasks/_sync.py of src/windlass_tasks/_aio.py: the same client, whose calls block."""
 
 import pathlib
 import re
 
-FOLDER = pathlib.Path(__file__).parent / "src" / "windlass"
+FOLDER = pathlib.Path(__file__).parent / "src" / "windlass_tasks"
 CHANGES = [
     (r"asyncio\.sleep", "time.sleep"),
     (r"asyncio\.TimeoutError", "TimeoutError"),

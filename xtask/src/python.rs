@@ -33,7 +33,7 @@ const FAILURES: &[&str] = &["FAILED ", "ERROR "];
 /// Compares the generated client with what would be generated now, as ruff formats it.
 const GENERATED: &str = "\
 import pathlib, subprocess, sys, make_sync
-name = 'src/windlass/_sync.py'
+name = 'src/windlass_tasks/_sync.py'
 ruff = [sys.prefix + '/bin/ruff', 'format', '--stdin-filename', name, '-']
 made = subprocess.run(ruff, input=make_sync.made(), capture_output=True, text=True, check=True).stdout
 if made != pathlib.Path(name).read_text():

@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 
-import windlass
+import windlass_tasks as windlass
 
 import handlers
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import windlass
+import windlass_tasks as windlass
 
 app = windlass.App()
 

@@ -11,7 +11,7 @@ import sys
 from contextlib import closing
 from dataclasses import dataclass
 
-import windlass
+import windlass_tasks as windlass
 
 app = windlass.App()
 BATCH = 100

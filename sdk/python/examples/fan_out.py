@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import windlass
+import windlass_tasks as windlass
 
 app = windlass.App()
 

@@ -13,7 +13,7 @@ import urllib.request
 from dataclasses import dataclass
 from datetime import timedelta
 
-import windlass
+import windlass_tasks as windlass
 
 app = windlass.App()
 

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-import windlass
+import windlass_tasks as windlass
 
 app = windlass.App()
 PLACE = sys.argv[1] if len(sys.argv) > 1 else "process"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from windlass import Client
+from windlass_tasks import Client
 
 HERE = pathlib.Path(__file__).parent
 SOURCE = str(HERE.parent / "src")

@@ -19,7 +19,7 @@ import pydantic
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
-import windlass
+import windlass_tasks as windlass
 
 FOLDER = pathlib.Path(os.environ.get("FOLDER", "."))
 app = windlass.App(ttl=float(os.environ.get("TTL", "15")))

@@ -6,7 +6,7 @@ from typing import Any
 
 from test_client import Base64
 
-import windlass
+import windlass_tasks as windlass
 
 app = windlass.App(codec=Base64(), ttl=15)
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from conftest import HERE, Server, until
 
-import windlass
+import windlass_tasks as windlass
 
 UTC = dt.timezone.utc
 
@@ -312,7 +312,7 @@ def test_a_codec_hides_values_from_the_server(server: Server, tmp_path: pathlib.
 
 
 def test_importing_needs_no_dependency() -> None:
-    code = "import sys, windlass; print({'pydantic', 'msgspec', 'multiprocessing'} & set(sys.modules))"
+    code = "import sys, windlass_tasks; print({'pydantic', 'msgspec', 'multiprocessing'} & set(sys.modules))"
     command = [sys.executable, "-c", code]
     done = subprocess.run(
         command, capture_output=True, text=True, env={"PYTHONPATH": str(HERE.parent / "src")}, timeout=30, check=True

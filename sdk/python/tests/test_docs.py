@@ -67,7 +67,7 @@ def test_the_page_from_nothing_to_a_task_that_survives(server: Server) -> None:
 
 
 def test_the_page_names_what_there_is() -> None:
-    import windlass
+    import windlass_tasks as windlass
 
     text = (ROOT / "docs" / "python.md").read_text()
     for name in re.findall(r"`windlass\.(\w+)`", text):
@@ -79,7 +79,7 @@ def test_the_page_names_what_there_is() -> None:
 
 
 def test_every_public_method_has_documentation() -> None:
-    for file in (HERE.parent / "src" / "windlass").glob("*.py"):
+    for file in (HERE.parent / "src" / "windlass_tasks").glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ClassDef) and node.name in ("App", "AsyncClient", "Job", "Task"):
                 for one in node.body:
@@ -152,7 +152,7 @@ def test_the_etl_step(server: Server) -> None:
 
 @pytest.mark.parametrize("name", ["agent", "etl"])
 def test_the_examples_survive_a_crash_at_every_write(name: str, tmp_path: Path) -> None:
-    from windlass import testing
+    from windlass_tasks import testing
 
     if name == "agent":
         import agent

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-import windlass
-from windlass._host import Host, LoopRun, Run
-from windlass._job import Json
+import windlass_tasks as windlass
+from windlass_tasks._host import Host, LoopRun, Run
+from windlass_tasks._job import Json
 
 app = windlass.App("http://localhost:1")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import windlass
-from windlass import testing
+import windlass_tasks as windlass
+from windlass_tasks import testing
 
 app = windlass.App()
 

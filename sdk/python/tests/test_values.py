@@ -15,8 +15,8 @@ import msgspec
 import pydantic
 import pytest
 
-import windlass
-from windlass._values import ValueMismatch, parse, plain
+import windlass_tasks as windlass
+from windlass_tasks._values import ValueMismatch, parse, plain
 
 
 class Colour(enum.Enum):

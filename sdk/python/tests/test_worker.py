@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import Server, until
 
-import windlass
+import windlass_tasks as windlass
 
 PLACES = ["loop", "process", "thread"]
 
@@ -425,7 +425,7 @@ def test_a_revoked_token_ends_handlers_and_worker(server: Server) -> None:
 def test_an_import_that_fails_ends_the_worker(server: Server) -> None:
     file = server.folder / "broken.py"
     file.write_text(
-        "import windlass\napp = windlass.App()\n"
+        "import windlass_tasks as windlass\napp = windlass.App()\n"
         "@app.task('a')\ndef a(job: windlass.Job): pass\n"
         "if __name__ == '__mp_main__': raise RuntimeError('only here')\n"
         "if __name__ == '__main__': app.run()\n"
@@ -438,7 +438,7 @@ def test_an_import_that_fails_ends_the_worker(server: Server) -> None:
 @pytest.mark.slow
 def test_a_changed_file_starts_the_worker_again(server: Server) -> None:
     file = server.folder / "app.py"
-    text = "import windlass\napp = windlass.App()\n@app.task('a')\nasync def a(job: windlass.Job): return 'ONE'\n"
+    text = "import windlass_tasks as windlass\napp = windlass.App()\n@app.task('a')\nasync def a(job: windlass.Job): return 'ONE'\n"
     text += "if __name__ == '__main__': app.run(reload=True)\n"
     file.write_text(text)
     old = os.getcwd()

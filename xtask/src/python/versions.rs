@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 /// Where the version is written, and what stands before it on its line.
 const PLACES: [(&str, &str); 2] = [
     ("sdk/python/pyproject.toml", "version = \""),
-    ("sdk/python/src/windlass/_version.py", "VERSION = \""),
+    ("sdk/python/src/windlass_tasks/_version.py", "VERSION = \""),
 ];
 
 /// Compares each place with the version of the workspace. Returns what is wrong, a line each.
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_version_that_differs_from_that_of_the_crates_is_named() {
-        let text = "[project]\nname = \"windlass\"\nversion = \"0.1.0\"\n";
+        let text = "[project]\nname = \"windlass-tasks\"\nversion = \"0.1.0\"\n";
         let found = version(text, "version = \"");
         assert_eq!(wrong("a.toml", found, "0.1.0"), None);
         let error = wrong("a.toml", found, "0.2.0").unwrap();

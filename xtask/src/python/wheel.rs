@@ -116,7 +116,7 @@ fn sources(maturin: &Environment) -> Result<PathBuf, String> {
         bounded::run("unpack the source distribution", SDIST, &mut tar)?;
         fs::write(&kept, bytes).map_err(fault)?;
     }
-    Ok(unpacked.join(format!("windlass-{}", env!("CARGO_PKG_VERSION"))))
+    Ok(unpacked.join(format!("windlass_tasks-{}", env!("CARGO_PKG_VERSION"))))
 }
 
 /// Makes a folder that is empty.

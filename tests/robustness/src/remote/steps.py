@@ -9,7 +9,7 @@ import os
 import random
 from typing import Any
 
-import windlass
+import windlass_tasks as windlass
 
 app = windlass.App(ttl=15)
 LEDGER = os.open(os.environ["LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)

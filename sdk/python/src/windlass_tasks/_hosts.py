@@ -20,7 +20,7 @@ from ._host import clock, frame
 from ._job import Json
 from ._task import Offer, Task
 
-logger = logging.getLogger("windlass")
+logger = logging.getLogger("windlass_tasks")
 _context = multiprocessing.get_context("spawn")
 _keys = itertools.count(1)
 _LAST_WORDS = 1.0

@@ -20,7 +20,7 @@ from ._task import Place, Task, made
 
 P = TypeVar("P")
 D = TypeVar("D")
-logger = logging.getLogger("windlass")
+logger = logging.getLogger("windlass_tasks")
 _MOST_SLOTS = 1000
 _RELOADED = "WINDLASS_RELOADED"
 instead: contextvars.ContextVar[Callable[[], Any] | None] = contextvars.ContextVar("windlass.client", default=None)

@@ -22,7 +22,7 @@ from ._streams import Address
 from ._task import Offer
 from ._version import VERSION
 
-logger = logging.getLogger("windlass")
+logger = logging.getLogger("windlass_tasks")
 
 _PAUSE = 0.1
 _PART = 0.8

@@ -28,7 +28,7 @@ from . import _trace
 from ._job import Done, Job, Json, Next, Refused, Stop, _current
 from ._task import Task, made, make_job, outcome
 
-logger = logging.getLogger("windlass")
+logger = logging.getLogger("windlass_tasks")
 _LEFT = 70
 """The exit code when the worker's process is lost, or the time of its lease is over."""
 _BLOCKED = 1.0
