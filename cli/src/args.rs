@@ -8,7 +8,7 @@ use windlass::Command as TaskCommand;
 
 use crate::{
     commands,
-    commands::steer,
+    commands::{steer, worker::NodeArgs},
     config,
     exit::{self, Exit, Failure},
     flags::Words,
@@ -183,11 +183,11 @@ impl Cli {
 }
 
 impl Command {
-    /// Returns how long the commands of tasks may take to end, of a command that runs them.
-    pub(crate) fn grace(&self) -> Option<Duration> {
+    /// Returns the options of a node, of a command that runs one.
+    pub(crate) fn node(&self) -> Option<&NodeArgs> {
         match self {
-            Self::Worker(args) => Some(args.node.grace),
-            Self::Run(args) => Some(args.node.grace),
+            Self::Worker(args) => Some(&args.node),
+            Self::Run(args) => Some(&args.node),
             _ => None,
         }
     }

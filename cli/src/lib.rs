@@ -69,7 +69,9 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use tracing_subscriber::filter::LevelFilter;
 use windlass_exec::{
-    self as exec, hash, logs,
+    self as exec, hash,
+    inherited::Inherited,
+    logs,
     supervisor::{self, Role},
 };
 
@@ -82,6 +84,8 @@ use crate::{
 /// Runs the program with the arguments of this process, and returns its exit code. It is a library
 /// function so that tests of other packages can start real `windlass` processes.
 pub fn main() -> ExitCode {
+    // Before anything is opened, and before a thread or a process is started.
+    let inherited = Inherited::keep();
     if std::env::args_os().skip(1).eq([reference::WORD]) {
         let printed = reference::execute(Cli::command());
         return printed.unwrap_or_else(|failure| failure.report()).into();
@@ -116,8 +120,13 @@ pub fn main() -> ExitCode {
     if let Err(failure) = cli.global.log(level, spans) {
         return cli.global.report(&failure).into();
     }
-    if let Some(grace) = cli.command.grace() {
-        match supervisor::enter(grace) {
+    inherited.warn();
+    if let Some(node) = cli.command.node() {
+        // A worker gets them from its supervisor.
+        if let Err(failure) = node.pass_files(&inherited) {
+            return cli.global.report(&failure).into();
+        }
+        match supervisor::enter(node.grace) {
             Role::Worker(link) => cli.global.link = link,
             Role::Supervisor(code) => return code,
         }

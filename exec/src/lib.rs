@@ -8,6 +8,7 @@
 //! | [`socket`] | the socket of a worker, through which its commands ask for signals |
 //! | `task_folder` | the folder names of tasks, and whether their tasks still need them |
 //! | `place` | where this machine keeps the files of a store |
+//! | [`inherited`] | the files that the caller of a worker has left open, and which of them its commands get |
 //! | [`hash`] | names derived from content |
 //! | [`text`] | durations, and the byte order mark of a file |
 //!
@@ -34,6 +35,7 @@
 
 mod command;
 pub mod hash;
+pub mod inherited;
 pub mod logs;
 mod place;
 pub mod socket;

@@ -13,7 +13,7 @@ use windlass::{
 
 use crate::{
     balancing::{self, Balance},
-    exec::{self, Exec, Folders},
+    exec::{self, Exec, Folders, inherited::{FIRST, Inherited}},
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit, Logs},
@@ -118,6 +118,11 @@ pub(crate) struct NodeArgs {
     /// the oldest is dropped. 0 keeps none [default: 64MiB]
     #[arg(long, value_name = "BYTES", value_parser = log_limit)]
     log_limit: Option<u64>,
+
+    /// Let every command have the open file N of this process (3 or more). Without it a command gets its standard
+    /// input, output and error, and no other file that the caller has left open
+    #[arg(long, value_name = "N", value_parser = descriptor)]
+    pub(crate) inherit_fd: Vec<i32>,
 }
 
 /// The smallest useful value.
@@ -128,6 +133,16 @@ fn log_limit(text: &str) -> Result<u64, String> {
         0 => Ok(0),
         LEAST_LOG.. => Ok(parse::bytes(text)?),
         _ => Err("a log takes at least 64KiB; 0 writes none".to_owned()),
+    }
+}
+
+fn descriptor(text: &str) -> Result<i32, String> {
+    match text.parse::<i32>() {
+        Ok(number @ FIRST..) => Ok(number),
+        Ok(0..FIRST) => Err(
+            "0, 1 and 2 are a command's own input, output and error; give a number from 3".to_owned(),
+        ),
+        _ => Err("is not the number of an open file; give one from 3".to_owned()),
     }
 }
 
@@ -150,6 +165,31 @@ pub(crate) fn default_slots() -> u32 {
 }
 
 impl NodeArgs {
+    /// Lets the commands have the files that the options name.
+    ///
+    /// # Errors
+    ///
+    /// A number that the caller has not left open.
+    pub(crate) fn pass_files(&self, inherited: &Inherited) -> Result<(), Failure> {
+        for number in &self.inherit_fd {
+            match inherited.pass(*number) {
+                Ok(true) => {}
+                Ok(false) => {
+                    return Err(Failure::Usage(format!(
+                        "--inherit-fd {number}: the caller has no file open at this number; open it before the start \
+                         (`windlass … --inherit-fd {number} {number}>FILE`), or leave the option out"
+                    )));
+                }
+                Err(e) => {
+                    return Err(Failure::Store(format!(
+                        "could not let commands have the file {number} (--inherit-fd): {e}"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the limit of each log that the options name.
     pub(crate) fn log_limit(&self) -> Option<Limit> {
         self.log_limit.map(|bytes| match bytes {

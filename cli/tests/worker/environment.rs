@@ -144,3 +144,74 @@ fn an_error_does_not_print_the_password_in_a_url() {
         }
     }
 }
+
+/// A test runner reads a pipe until its last writer has closed it, and a script holds a lock by an open file.
+#[test]
+fn a_command_has_no_file_of_the_caller_but_those_that_inherit_fd_names() {
+    let place = Place::new();
+    let windlass = |script: &str, args: &[&str]| {
+        let mut shell = std::process::Command::new("sh");
+        let program = place.windlass(&[]);
+        shell.args(["-c", &format!("{script} exec \"$@\""), "sh"]);
+        shell.arg(program.get_program()).args(args);
+        shell.current_dir(place.path(""));
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        shell.stdin(std::process::Stdio::null());
+        let out = shell.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            out.status.code().unwrap(),
+            text(out.stdout),
+            text(out.stderr),
+        )
+    };
+    // `ls` itself opens the folder.
+    let shell = "for n in /proc/$$/fd/*; do case ${n##*/} in [012]) ;; *) readlink $n;; esac; done; true";
+    let files = "exec 3>three 7>seven 9<&0 23>last;";
+    let path = |name| place.path(name).to_string_lossy().into_owned();
+    for (node, named) in [
+        (&["worker", "--until-idle"][..], false),
+        (&["run", "--print-output", "lines"], false),
+        (&["worker", "--until-idle"], true),
+        (&["run", "--again", "--print-output", "lines"], true),
+    ] {
+        let id = format!("{}-{named}", node[0]);
+        let props = json!({ "shell": shell });
+        match node[0] {
+            "run" => drop(place.write("lines", &format!("{props}\n"))),
+            _ => submit(&place, &id, &props),
+        }
+        let inherit = ["--inherit-fd", "7", "--inherit-fd", "23"];
+        let inherit = if named { &inherit[..] } else { &[] };
+        let (code, out, err) = windlass(files, &[node, inherit].concat());
+        assert_eq!(code, 0, "{err}");
+        let out = match node[0] {
+            "run" => out,
+            _ => place.run(&["logs", &id]).1,
+        };
+        let mut got: Vec<&str> = out.lines().collect();
+        got.sort_unstable();
+        let want = match named {
+            true => vec![path("last"), path("seven")],
+            false => Vec::new(),
+        };
+        assert_eq!(got, want, "{id}: {err}");
+    }
+    // The file of the lines is one of the caller's, and keeps its number.
+    let read = ["run", "--print-output", "/dev/fd/8"];
+    let (code, out, err) = windlass("exec 8<lines;", &read);
+    assert_eq!((code, out.as_str()), (0, ""), "{err}");
+    for (number, says) in [
+        ("7", "--inherit-fd 7: the caller has no file open at this number"),
+        ("2", "give a number from 3"),
+        ("x", "give one from 3"),
+    ] {
+        let (code, _, err) = windlass("", &["worker", "--until-idle", "--inherit-fd", number]);
+        assert!(code == 2 && err.contains(says), "{err}");
+    }
+}
