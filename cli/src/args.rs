@@ -1,6 +1,6 @@
 //! The command line: its commands, and the function that each of them runs.
 
-use std::{ffi::OsString, io, process::ExitCode, time::Duration};
+use std::{ffi::OsString, io, process::ExitCode};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, parser::ValueSource};
 

@@ -14,7 +14,7 @@ const AT_ONCE: usize = 16;
 /// Checks the props of a task of this kind. Invalid props of a command are refused now, instead of failing the task
 /// later; other kinds have any.
 pub(crate) fn check_props(kind: &Kind, props: &Json) -> Result<(), Invalid> {
-    match kind.as_str() == exec::KIND {
+    match kind.is_command() {
         true => exec::Props::parse(props).map(drop),
         false => Ok(()),
     }
@@ -40,7 +40,7 @@ async fn check(client: &Client, operation: &Operation) -> Result<(), Invalid> {
         }) => (task, kind.as_ref(), props.as_ref()),
         _ => return Ok(()),
     };
-    if props.is_none() && kind.is_none_or(|kind| kind.as_str() != exec::KIND) {
+    if props.is_none() && kind.is_none_or(|kind| !kind.is_command()) {
         return Ok(());
     }
     let Ok(record) = client.get(id).await else {

@@ -103,7 +103,7 @@ impl CommandArgs {
     /// [`Invalid`] that names the options.
     pub(crate) fn check_kind(&self, what: &str, kind: &str) -> Result<(), Invalid> {
         let field = match (self.is_given(), self.has_place()) {
-            _ if kind == exec::KIND => return Ok(()),
+            _ if exec::KINDS.contains(&kind) => return Ok(()),
             (true, _) => "-- COMMAND or --shell",
             (false, true) => "--cwd, --env-file or --env-from",
             (false, false) => return Ok(()),

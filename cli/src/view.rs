@@ -5,13 +5,17 @@ use std::time::Duration;
 use comfy_table::{Cell, Color};
 use jiff::Timestamp;
 use windlass::{
-    Client, Progress, StateKind, TaskStatus,
+    Client, Kind, Progress, StateKind, TaskStatus,
     client::WaitReason,
     store::{Change, ChangeKind, TaskRecord},
     wire::RecordForm,
 };
 
 use crate::{exit::Failure, output::Output, remedy::last_error};
+
+/// Why a line of a run waits when the run is not there.
+const NOT_RUN: &str =
+    "its `windlass run` does not run: repeat it (or `windlass worker --take-runs`)";
 
 /// Returns the name of a task's state.
 pub(crate) fn state_name(record: &TaskRecord) -> &'static str {
@@ -86,8 +90,13 @@ fn table(
             text(record.node.as_ref().map_or("-", |n| n.as_str())),
             text(match reason {
                 // A worker of this program would be such a node.
-                Some(WaitReason::NoNode) if record.task.kind.as_str() == "exec" => {
+                Some(WaitReason::NoNode) if record.task.kind.as_str() == Kind::COMMAND => {
                     format!("{} (windlass worker)", WaitReason::NoNode)
+                }
+                Some(WaitReason::NoNode | WaitReason::Labels(_))
+                    if record.task.kind.as_str() == Kind::RUN_LINE =>
+                {
+                    NOT_RUN.to_owned()
                 }
                 Some(waits) => waits.to_string(),
                 None => info(record),

@@ -115,12 +115,7 @@ fn copy(number: RawFd) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut received = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    recvmsg(
-        &to,
-        &mut [IoSliceMut::new(&mut byte)],
-        &mut received,
-        FLAGS,
-    )?;
+    recvmsg(&to, &mut [IoSliceMut::new(&mut byte)], &mut received, FLAGS)?;
     let files = received.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(files) => Some(files),
         _ => None,

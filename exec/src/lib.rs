@@ -44,5 +44,6 @@ mod task_folder;
 pub mod text;
 
 pub use command::{
-    Exec, FIELDS, Folders, KIND, Output, Props, SignalWaits, Word, operators, programs,
+    Exec, FIELDS, Folders, KIND, KINDS, Output, Props, RUN_KIND, SignalWaits, Word, operators,
+    programs,
 };

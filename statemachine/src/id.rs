@@ -227,11 +227,20 @@ impl Kind {
     pub const SCHEDULE: &'static str = "schedule";
     /// The kind of bulk operations, which windlass-server runs.
     pub const BULK: &'static str = "bulk";
+    /// The kind of commands of the operating system, which `windlass worker` runs.
+    pub const COMMAND: &'static str = "exec";
+    /// The kind of the lines of `windlass run`: commands that a run executes itself, and a worker only if it is told to.
+    pub const RUN_LINE: &'static str = "exec/run";
 
     /// Returns whether windlass itself has the handler of the kind: such tasks need no slot of a node, every node that has the
     /// handler takes them whatever its labels are, and no remote worker runs them.
     pub fn is_built_in(&self) -> bool {
         [Self::SCHEDULE, Self::BULK].contains(&self.as_str())
+    }
+
+    /// Returns whether its tasks are commands of the operating system, with the props and results of such.
+    pub fn is_command(&self) -> bool {
+        [Self::COMMAND, Self::RUN_LINE].contains(&self.as_str())
     }
 }
 

@@ -1,13 +1,14 @@
 //! `windlass why`: which tasks are not run, why, and what to do.
 
 use windlass::{
-    Kind, StateKind, TaskId, WaitOutcome, Waited,
+    Kind, StateKind, Task, TaskId, WaitOutcome, Waited,
     client::{Cause, NotRun, WaitReason},
     store::TaskRecord,
-    wire::{TaskWhyForm, WhyForm},
+    wire::{TaskWhyForm, WaitingForm, WhyForm},
 };
 
 use crate::{
+    commands::run::BATCH,
     exit::{Exit, Failure},
     filters::{KindFilter, kind_filter},
     global::Global,
@@ -72,6 +73,17 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         out.line(format!("{}{more} {kind}: {text}", one.tasks))?;
         out.line(format!("   try: {}", one.remedy))?;
     }
+    let of_runs = |one: &&WaitingForm<'_>| {
+        one.kind.as_str() == Kind::RUN_LINE && ["no_node", "labels"].contains(&one.reason)
+    };
+    if form.waiting.iter().any(|one| of_runs(&one)) {
+        out.note(format!(
+            "the tasks of the kind {} are lines of `windlass run`: the same run again, in the same folder, continues them; \
+             `{}` names one, whose reason has the batch",
+            Kind::RUN_LINE,
+            hint.command(&format!("list --kind {} --waits no_node", Kind::RUN_LINE))
+        ));
+    }
     let of_nodes = |reason: &str| ["no_node", "lost"].contains(&reason);
     if form.waiting.iter().any(|one| of_nodes(one.reason)) && client.nodes().await?.is_empty() {
         out.note(format!(
@@ -130,6 +142,18 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
             let words = format!("list --claimed {}", option("--limit-key", by.limit.key()));
             out.line(format!("   try: {}", hint.command(&words)))?;
         }
+        Some(reason) if is_of_worker(&record.task.kind, reason) => {
+            let mut words = remedy(&record.task.kind, reason);
+            if record.task.kind.as_str() == Kind::RUN_LINE {
+                out.line(format!("   try: {}", repeat(&record.task, &hint)))?;
+                if let Some(batch) = record.task.labels.get(BATCH) {
+                    words.push_str(&format!(" --until-idle --select {BATCH}={}", quoted(batch)));
+                }
+                out.line(format!("    or: {}", hint.command(&words)))?;
+            } else {
+                out.line(format!("   try: {}", hint.command(&words)))?;
+            }
+        }
         Some(reason) if !lists(reason) => {
             let words = remedy(&record.task.kind, reason);
             out.line(format!("   try: {}", hint.command(&words)))?;
@@ -151,6 +175,19 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
         _ => {}
     }
     Ok(Exit::Ok)
+}
+
+/// Returns the run that continues the tasks of its earlier one. Its input is not stored.
+fn repeat(task: &Task, hint: &Hint) -> String {
+    let batch = task.labels.get(BATCH);
+    let batch = batch.map_or_else(String::new, |name| format!(" {}", option("--batch", name)));
+    let run = hint.command(&format!("run{batch}"));
+    let cwd = task
+        .props
+        .at("/cwd")
+        .and_then(|cwd| cwd.get::<String>("cwd").ok());
+    let cwd = cwd.map_or_else(String::new, |cwd| format!(" in {}", one_line(&cwd)));
+    format!("{run} … again{cwd}, with the same input and options")
 }
 
 /// Returns the command that starts a failed task again. One that did not run, because another has to complete first, would fail
@@ -196,15 +233,23 @@ fn lists(reason: &WaitReason) -> bool {
     !matches!(reason, WaitReason::NotClaiming(_) | WaitReason::Copied(_))
 }
 
+/// Returns whether a worker of this program would run tasks of the kind that wait for this reason.
+fn is_of_worker(kind: &Kind, reason: &WaitReason) -> bool {
+    let is_of_nodes = matches!(
+        reason,
+        WaitReason::NoNode | WaitReason::DataVersion { .. } | WaitReason::Labels(_)
+    );
+    is_of_nodes && (kind.is_command() || kind.is_built_in())
+}
+
 /// Returns the words of the command that shows or resolves what holds tasks of a kind back.
 pub(crate) fn remedy(kind: &Kind, reason: &WaitReason) -> String {
     match reason {
         // A node without --select takes tasks with any labels.
-        WaitReason::NoNode | WaitReason::DataVersion { .. } | WaitReason::Labels(_)
-            if kind.as_str() == "exec" || kind.is_built_in() =>
-        {
-            "worker".to_owned()
-        }
+        reason if is_of_worker(kind, reason) => match kind.as_str() {
+            Kind::RUN_LINE => "worker --take-runs".to_owned(),
+            _ => "worker".to_owned(),
+        },
         WaitReason::NotClaiming(nodes) => {
             let node = nodes.first().map_or("NODE", |node| node.as_str());
             let dashes = if node.starts_with('-') { "-- " } else { "" };

@@ -8,12 +8,15 @@ use windlass::{
     Client, Kind, KindConfig, NodeName, Retry, Runner, StateKind,
     runner::{self, StartError},
     statemachine::wire::read_retry,
-    store::Filter,
+    store::{Filter, Page},
 };
 
 use crate::{
     balancing::{self, Balance},
-    exec::{self, Exec, Folders, inherited::{FIRST, Inherited}},
+    exec::{
+        self, Exec, Folders,
+        inherited::{FIRST, Inherited},
+    },
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit, Logs},
@@ -83,6 +86,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LABEL=VALUE", value_parser = parse::label)]
     select: Vec<(String, String)>,
 
+    /// Also run the lines of every `windlass run` on this store, with the environment and the folders of this worker. Without
+    /// it only runs of the same batch take them
+    #[arg(long)]
+    take_runs: bool,
+
     /// End with exit code 4 after N failed attempts in a row to join the store or to renew the lease; 0 never ends it. For use with a supervisor that starts the worker again, here or elsewhere
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::from_zero::<u32>)]
     exit_after_store_errors: u32,
@@ -92,8 +100,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS")]
     serve: Vec<std::net::SocketAddr>,
 
-    /// End when no selected command (task of the kind exec) runs, is due or sleeps. Schedules do not count,
-    /// because their times may never end
+    /// End when no selected command (task of the kind exec; with --take-runs also exec/run) runs, is due or sleeps.
+    /// Schedules do not count, because their times may never end
     #[arg(long)]
     until_idle: bool,
 }
@@ -140,7 +148,8 @@ fn descriptor(text: &str) -> Result<i32, String> {
     match text.parse::<i32>() {
         Ok(number @ FIRST..) => Ok(number),
         Ok(0..FIRST) => Err(
-            "0, 1 and 2 are a command's own input, output and error; give a number from 3".to_owned(),
+            "0, 1 and 2 are a command's own input, output and error; give a number from 3"
+                .to_owned(),
         ),
         _ => Err("is not the number of an open file; give one from 3".to_owned()),
     }
@@ -206,6 +215,7 @@ impl NodeArgs {
         folders: &Folders,
         logs: Logs,
         policy: Retry,
+        kinds: &[&str],
     ) -> runner::Builder {
         let store = client.store();
         let config = KindConfig::default().stop_grace(self.grace).retry(policy);
@@ -217,11 +227,13 @@ impl NodeArgs {
         if let Ok(url) = global.store_url() {
             exec = exec.store(&url);
         }
-        Runner::builder(store)
+        let builder = Runner::builder(store)
             .lease_ttl(self.lease_ttl)
             .wait_for_name(self.lease_ttl + Duration::from_secs(2))
-            .wait_for_store(STORE_WAIT)
-            .handler_with(exec::KIND, config, exec)
+            .wait_for_store(STORE_WAIT);
+        kinds.iter().fold(builder, |builder, kind| {
+            builder.handler_with(*kind, config.clone(), exec.clone())
+        })
     }
 }
 
@@ -271,9 +283,13 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let limit = args.node.log_limit().unwrap_or(Limit::Bytes(logs::LIMIT));
     let logs = folders.logs().clone().limit(limit);
     let policy = args.retry;
+    let kinds: &[&str] = match args.take_runs {
+        true => &exec::KINDS,
+        false => &[exec::KIND],
+    };
     let mut builder = args
         .node
-        .builder(global, &client, &folders, logs.clone(), policy)
+        .builder(global, &client, &folders, logs.clone(), policy, kinds)
         .slots(args.slots)
         .balancer(args.node.balancer.balancer.clone())
         .handler_with(
@@ -305,15 +321,17 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let store = windlass::store::without_password(&global.store_url()?);
     info!(node = %runner.node(), slots = args.slots, store, "working");
-    let filter = Filter::new()
+    let selected = Filter::new()
         .states(LIVE)
-        .kind(exec::KIND.parse()?)
         .labels((args.select.into_iter()).map(|(name, value)| (name, Some(value))));
+    let kinds: Result<Vec<Kind>, _> = kinds.iter().map(|kind| kind.parse()).collect();
+    let kinds = kinds?.into_iter();
+    let filters: Vec<Filter> = kinds.map(|kind| selected.clone().kind(kind)).collect();
     let mut failed = None;
     let done = async {
         let idle = async {
             match args.until_idle {
-                true => idle(&client, &filter).await.err(),
+                true => idle(&client, &filters).await.err(),
                 false => std::future::pending().await,
             }
         };
@@ -356,12 +374,25 @@ pub(crate) fn signals(error: std::io::Error) -> Failure {
     Failure::Store(format!("signals cannot be listened for: {error}"))
 }
 
-/// Waits until no bulk operation can run, and then until no task matches any more. A node does not end because its store is
-/// unavailable.
-async fn idle(client: &Client, filter: &Filter) -> Result<(), windlass::store::Error> {
+/// Waits until no bulk operation can run, and then until no task matches one of the filters. A node does not end because its
+/// store is unavailable.
+async fn idle(client: &Client, filters: &[Filter]) -> Result<(), windlass::store::Error> {
     let operations = Filter::new()
         .states(LIVE)
         .kind(Kind::new(windlass_server::bulk::KIND)?);
     patiently(Duration::MAX, || client.wait_none(&operations)).await?;
-    patiently(Duration::MAX, || client.wait_none(filter)).await
+    loop {
+        for filter in filters {
+            patiently(Duration::MAX, || client.wait_none(filter)).await?;
+        }
+        // A task of one kind may have submitted some of another meanwhile.
+        let mut left = false;
+        for filter in filters {
+            let one = patiently(Duration::MAX, || client.list(filter, Page::new(1))).await?;
+            left |= !one.is_empty();
+        }
+        if !left {
+            return Ok(());
+        }
+    }
 }

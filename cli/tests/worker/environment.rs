@@ -171,7 +171,8 @@ fn a_command_has_no_file_of_the_caller_but_those_that_inherit_fd_names() {
         )
     };
     // `ls` itself opens the folder.
-    let shell = "for n in /proc/$$/fd/*; do case ${n##*/} in [012]) ;; *) readlink $n;; esac; done; true";
+    let shell =
+        "for n in /proc/$$/fd/*; do case ${n##*/} in [012]) ;; *) readlink $n;; esac; done; true";
     let files = "exec 3>three 7>seven 9<&0 23>last;";
     let path = |name| place.path(name).to_string_lossy().into_owned();
     for (node, named) in [
@@ -207,7 +208,10 @@ fn a_command_has_no_file_of_the_caller_but_those_that_inherit_fd_names() {
     let (code, out, err) = windlass("exec 8<lines;", &read);
     assert_eq!((code, out.as_str()), (0, ""), "{err}");
     for (number, says) in [
-        ("7", "--inherit-fd 7: the caller has no file open at this number"),
+        (
+            "7",
+            "--inherit-fd 7: the caller has no file open at this number",
+        ),
         ("2", "give a number from 3"),
         ("x", "give one from 3"),
     ] {

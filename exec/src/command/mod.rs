@@ -1,4 +1,4 @@
-//! The kind `exec`: a task that is a command of the operating system.
+//! The kinds `exec` and `exec/run`: a task that is a command of the operating system.
 //!
 //! # Flow
 //!
@@ -107,9 +107,15 @@ pub use self::{
 };
 
 /// The name of the kind.
-pub const KIND: &str = "exec";
+pub const KIND: &str = windlass::Kind::COMMAND;
 
-/// Runs tasks of the kind `exec`.
+/// The name of the kind of the lines of `windlass run`. Its tasks are those of [`KIND`] in everything but who runs them.
+pub const RUN_KIND: &str = windlass::Kind::RUN_LINE;
+
+/// The names of the kinds whose tasks are commands.
+pub const KINDS: [&str; 2] = [KIND, RUN_KIND];
+
+/// Runs tasks of the kinds `exec` and `exec/run`.
 #[derive(Debug, Clone)]
 pub struct Exec {
     folders: Folders,

@@ -155,7 +155,7 @@ impl Hiding {
             paths: Vec::new(),
         };
         for OfKind { mask, paths } in &self.masks {
-            if is_of(&mask.kind, kind) {
+            if each(&mask.kind).any(|pattern| is_of(pattern, kind)) {
                 hidden.paths.extend(paths);
                 hidden.errors |= mask.errors;
                 hidden.log |= mask.log;
@@ -276,6 +276,17 @@ impl Hiding {
     }
 }
 
+/// Returns whether a mask of a pattern hides parts of the tasks of a kind, or of some of the kinds of a pattern.
+fn masks(pattern: &str, kinds: &str) -> bool {
+    each(pattern).any(|pattern| meet(pattern, kinds))
+}
+
+/// Returns the patterns whose tasks a mask of a pattern is for: lines of a run are commands like others.
+fn each(pattern: &str) -> impl Iterator<Item = &str> {
+    let is_of_commands = is_of(pattern, Kind::COMMAND);
+    std::iter::once(pattern).chain(is_of_commands.then_some(Kind::RUN_LINE))
+}
+
 /// Returns whether a kind, or the beginning of kinds, is among those of a pattern.
 fn is_of(pattern: &str, kind: &str) -> bool {
     match pattern.strip_suffix('*') {
@@ -298,12 +309,12 @@ fn may_select(filter: &Filter, scope: &[String], pattern: &str) -> bool {
     let by_kind = filter
         .kind
         .as_ref()
-        .is_none_or(|kind| meet(kind.as_str(), pattern));
+        .is_none_or(|kind| masks(pattern, kind.as_str()));
     let by_prefix = filter
         .kind_prefix
         .as_ref()
-        .is_none_or(|stem| meet(&format!("{stem}*"), pattern));
-    let in_scope = scope.is_empty() || scope.iter().any(|kind| meet(kind, pattern));
+        .is_none_or(|stem| masks(pattern, &format!("{stem}*")));
+    let in_scope = scope.is_empty() || scope.iter().any(|kind| masks(pattern, kind));
     by_kind && by_prefix && in_scope
 }
 

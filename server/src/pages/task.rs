@@ -2,7 +2,7 @@
 
 use axum::extract::Path;
 use maud::{Markup, html};
-use windlass::{WaitOutcome, Waits};
+use windlass::{Kind, WaitOutcome, Waits};
 
 use super::{
     Answer, actions, cli, difference,
@@ -103,9 +103,12 @@ fn why(page: &Page, seen: &Seen) -> Markup {
         _ if task.state == "paused" => (Some(cli::on("resume", &task.id)), None),
         Some("no_node" | "data_version" | "labels") => (
             // Other kinds need the program that has their handler.
-            ["exec", "schedule", "bulk"]
-                .contains(&task.kind.as_str())
-                .then(|| "windlass worker".to_owned()),
+            match task.kind.as_str() {
+                Kind::COMMAND | Kind::SCHEDULE | Kind::BULK => Some("windlass worker".to_owned()),
+                // So does the same run again, whose input is not stored.
+                Kind::RUN_LINE => Some(take_run(task)),
+                _ => None,
+            },
             Some(("/nodes".to_owned(), "Nodes")),
         ),
         Some("not_claiming") => (
@@ -313,13 +316,21 @@ fn values(page: &Page, task: &Record) -> Markup {
     }
 }
 
+/// Returns the worker that continues the batch of a line of a run.
+fn take_run(task: &Record) -> String {
+    let batch = task.labels.get("batch").map(|name| format!("batch={name}"));
+    let mut words = vec!["windlass", "worker", "--take-runs", "--until-idle"];
+    words.extend(batch.iter().flat_map(|batch| ["--select", batch]));
+    cli::line(&words)
+}
+
 fn log(page: &Page, seen: &Seen) -> Markup {
     let lines = &seen.log.lines;
     let from = lines.len().saturating_sub(LINES);
     html! {
         @if lines.is_empty() {
             p.none { "Its handler has logged nothing." }
-            @if seen.task.kind == "exec" { p.dim { "The output of its command is on the machine of its worker: " code { (cli::on("logs", &seen.task.id)) } } }
+            @if [Kind::COMMAND, Kind::RUN_LINE].contains(&seen.task.kind.as_str()) { p.dim { "The output of its command is on the machine of its worker: " code { (cli::on("logs", &seen.task.id)) } } }
         } @else {
             @if from > 0 || seen.log.gone > 0 {
                 p.dim { "The last " (lines.len() - from) " lines; " code { (cli::on("logs", &seen.task.id)) } " prints all that are kept." }

@@ -13,7 +13,6 @@ use super::{
     stored::Stored,
 };
 use crate::{
-    exec,
     exit::Failure,
     logs::{Reader, Run},
     output::Output,
@@ -69,7 +68,7 @@ impl Follow {
     /// When the store cannot be read, or has no such task any more.
     pub(super) async fn run(mut self, record: TaskRecord) -> Result<(), Failure> {
         let id = record.task.id.clone();
-        let is_exec = record.task.kind.as_str() == exec::KIND;
+        let is_exec = record.task.kind.is_command();
         let mut changes = self.client.changes(None).await?;
         // Earlier attempts are not printed.
         let local = self.source.local(&record)?;
@@ -111,7 +110,7 @@ impl Follow {
                         }
                     },
                     () = sleep(TICK) => self.read(&record)?,
-                    // A handler may log without a change of its task. The command of the kind `exec` logs no lines.
+                    // A handler may log without a change of its task. A command logs no lines.
                     _ = lines.tick(), if !is_exec => {
                         self.to.logged(&self.lines.read().await?)?;
                     }

@@ -4,7 +4,6 @@ use windlass::{StateKind, statemachine::text::of_io, store::TaskRecord};
 
 use super::{printer::Printer, select::Wanted, stored::Stored};
 use crate::{
-    exec,
     exit::Failure,
     hint::Hint,
     logs::{Bytes, Logs, Run, Stream},
@@ -149,10 +148,10 @@ fn no_such(record: &TaskRecord, local: &[Run]) -> Failure {
         false => here.join(", "),
     };
     let kind = &record.task.kind;
-    let why = match kind.as_str() == exec::KIND {
+    let why = match kind.is_command() {
         true => "the store keeps only the last attempt",
         false => {
-            "the handler of another kind than 'exec' has a log of the attempts in which it logs lines"
+            "the handler of another kind than those of commands has a log of the attempts in which it logs lines"
         }
     };
     Failure::NotFound(format!(

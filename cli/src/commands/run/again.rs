@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use windlass::{StateKind, Task, store::TaskRecord};
 
 use super::{
+    adopting::is_same_kind,
     batch::Batch,
     entry::{BATCH, Entry},
     inputs,
@@ -127,7 +128,7 @@ pub(super) fn different_options(line: &Task, task: &Task) -> Vec<String> {
         ("priority", line.priority != task.priority),
         ("retry policy", line.retry != task.retry),
         ("limits", line.limits != task.limits),
-        ("kind", line.kind != task.kind),
+        ("kind", !is_same_kind(&line.kind, &task.kind)),
     ];
     let different = options.into_iter().filter(|(_, differs)| *differs);
     let mut names: Vec<String> = different.map(|(name, _)| name.to_owned()).collect();

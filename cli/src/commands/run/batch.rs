@@ -9,7 +9,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use windlass::{
-    Client, Kind, StateKind, TaskId, TaskState,
+    Client, Kind, StateKind, Task, TaskId, TaskState,
     store::{Change, ChangeKind, ChangeStream, Error, Filter, Page, TaskRecord},
 };
 
@@ -27,7 +27,6 @@ use super::{
     tally::{Failed, Left},
 };
 use crate::{
-    exec::KIND,
     exit::{Exit, Failure},
     hint::Hint,
     order::Order,
@@ -103,12 +102,13 @@ impl Batch {
     /// Reads which tasks of the batch are live before any line is read. They run only if a line
     /// names them.
     pub(super) async fn look_for_earlier(&self) -> Result<(), Failure> {
-        self.named.were_live(self.list_live().await?);
+        let live = self.list_live(true).await?;
+        self.named.were_live(live);
         Ok(())
     }
 
-    /// Returns the tasks of the batch that have not ended.
-    async fn list_live(&self) -> Result<Vec<TaskId>, Error> {
+    /// Returns the tasks of the batch that have not ended. `adopt`: those of an older version become lines of a run.
+    async fn list_live(&self, adopt: bool) -> Result<Vec<TaskId>, Error> {
         let filter = Filter::new()
             .states(StateKind::ALL.into_iter().filter(|c| !c.is_terminal()))
             .labels([(BATCH.to_owned(), Some(self.name.clone()))]);
@@ -124,6 +124,10 @@ impl Batch {
                 return Ok(ids);
             };
             after = last.order;
+            if adopt {
+                let tasks: Vec<&Task> = records.iter().map(|record| &record.task).collect();
+                self.adopt(&tasks).await?;
+            }
             ids.extend(records.into_iter().map(|record| record.task.id));
         }
     }
@@ -312,7 +316,7 @@ impl Batch {
     /// Returns whether all remaining tasks wait for an operator or for a worker of another kind.
     async fn only_waiting(&mut self) -> Result<bool, Failure> {
         let foreign: HashSet<&Kind> = (self.live.values().map(|l| &l.kind))
-            .filter(|kind| kind.as_str() != KIND)
+            .filter(|kind| kind.as_str() != Kind::RUN_LINE)
             .collect();
         let mut unhandled = HashSet::new();
         for kind in foreign {
@@ -372,7 +376,7 @@ impl Batch {
         let left = self.live.values().map(|l| l.lines).sum();
         // Lines that were not read may name any task.
         let left_out = if self.read_all && self.named.leaves_some() {
-            self.named.left_out(&self.list_live().await?)
+            self.named.left_out(&self.list_live(false).await?)
         } else {
             0
         };

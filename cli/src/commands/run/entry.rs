@@ -23,13 +23,13 @@ use super::{
 };
 use crate::{
     env_args::EnvArgs,
-    exec::{self, KIND, Props, Word},
+    exec::{self, KIND, Props, RUN_KIND, Word},
     exit::Failure,
     hash, line,
 };
 
 /// The label by which the tasks of a batch are found.
-pub(super) const BATCH: &str = "batch";
+pub(crate) const BATCH: &str = "batch";
 
 /// The number of hash digits in an id: enough for billions of lines.
 const ID_DIGITS: usize = 20;
@@ -146,7 +146,7 @@ impl Maker {
         };
         // Checked here, so that an invalid option is reported once and not for every line.
         let props = maker.exec_props(Map::from_iter([("command".to_owned(), json!("true"))]))?;
-        maker.finish(NewTask::new(KIND).props(&props), false)?;
+        maker.finish(NewTask::new(RUN_KIND).props(&props), false)?;
         Ok(maker)
     }
 
@@ -205,7 +205,7 @@ impl Maker {
             let readable = String::from_utf8_lossy(line);
             let id = self.derive(&readable, &[b"each", identity.as_bytes(), line]);
             let props = self.exec_props(props)?;
-            self.finish(NewTask::new(KIND).id(id).props(&props), false)
+            self.finish(NewTask::new(RUN_KIND).id(id).props(&props), false)
         };
         let submit = make().map_err(|e| e.to_string())?;
         Ok(Entry {
@@ -294,8 +294,10 @@ impl Maker {
             }
             line::parse(&Value::Object(fields.clone()).to_string())?
         };
+        // The kind that a line names, or the default of older versions: ids that are derived of it stay the same.
         let kind = task.kind.get_or_insert_with(|| KIND.to_owned()).clone();
-        if kind == KIND {
+        if exec::KINDS.contains(&kind.as_str()) {
+            task.kind = Some(RUN_KIND.to_owned());
             if command.is_empty() {
                 if task.props.is_null() {
                     let reason = "says no command; write it like {\"command\":\"true\"}";
@@ -377,7 +379,7 @@ impl Maker {
         let mut submit = task.build()?;
         // A worker on the same store may run it, and has its own policy for tasks without one.
         if submit.task.retry.is_none() {
-            let ours = submit.task.kind.as_str() == KIND;
+            let ours = submit.task.kind.is_command();
             submit.task.retry = self.retry.clone().or(ours.then_some(DEFAULT_RETRY));
         }
         Ok(submit)

@@ -10,6 +10,7 @@ use windlass::{
 };
 
 use super::{
+    adopting::is_same_work,
     again::different_options,
     batch::Batch,
     changed::Ended,
@@ -100,7 +101,7 @@ impl Batch {
             return Ok(());
         }
         // A derived id identifies the work.
-        if is_own && !entry.derived && !record.task.is_same_work(&entry.submit.task) {
+        if is_own && !entry.derived && !is_same_work(&entry.submit.task, &record.task) {
             let is_earlier = record.submitted_at < self.started;
             let reason = match code.is_some_and(StateKind::is_terminal) && is_earlier {
                 true => (self.changed).reason(line, &Ended::of(&record, &self.name)),
@@ -185,6 +186,7 @@ impl Batch {
         match self.report.screen().ask(self.patience, retry).await {
             // Another process was faster, or our answer was lost: the task is live again.
             Ok(()) | Err(Error::Invalid(_)) => {
+                self.adopt(&[task]).await?;
                 let live = Live::new(StateKind::Runnable, false, kind).behind(task);
                 self.follow(line, id, live);
             }

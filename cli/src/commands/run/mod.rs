@@ -11,6 +11,7 @@
 //! | `script` | the places of a line in a script for sh |
 //! | `batch` | following the tasks to their end |
 //! | `before` | the lines that later lines may wait for |
+//! | `adopting` | lines that an older version stored as tasks of the kind `exec` |
 //! | `submitting`, `again` | submitting them, and which tasks of an earlier run run again |
 //! | `never` | lines that wait for a task which was never submitted |
 //! | `report`, `tally` | progress, failures, the summary |
@@ -18,6 +19,7 @@
 //! | `stopping` | what is waited for after a signal |
 //! | `printing` | what the commands print |
 
+mod adopting;
 mod again;
 mod args;
 mod batch;
@@ -46,7 +48,7 @@ mod words;
 use futures::StreamExt;
 use tokio::sync::mpsc::unbounded_channel;
 
-pub(crate) use self::args::Args;
+pub(crate) use self::{args::Args, entry::BATCH};
 use self::{
     batch::Batch,
     entry::Maker,
@@ -147,9 +149,13 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     );
     batch.introduce(&url).await;
     batch.look_for_earlier().await?;
+    let kinds: &[&str] = match batch.has_lines_of_older_version().await? {
+        true => &exec::KINDS,
+        false => &[exec::RUN_KIND],
+    };
     let runner = args
         .node
-        .builder(global, &client, &folders, logs, policy)
+        .builder(global, &client, &folders, logs, policy, kinds)
         .slots(args.jobs)
         // Completed tasks are kept: a later run skips them.
         .retention(None)

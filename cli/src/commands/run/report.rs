@@ -13,13 +13,7 @@ use super::{
     screen::Screen,
     tally::{Counts, Failed, Span},
 };
-use crate::{
-    exec::{KIND, Output as Captured},
-    global::Global,
-    hint::Hint,
-    output::Output,
-    view::age,
-};
+use crate::{exec::Output as Captured, global::Global, hint::Hint, output::Output, view::age};
 
 /// How many failures are remembered for the summary.
 const KEPT: usize = 10_000;
@@ -239,7 +233,7 @@ impl Report {
             _ if self.out.is_json() => return,
             _ => state.data.as_ref(),
         };
-        let ours = result.filter(|_| record.task.kind.as_str() == KIND);
+        let ours = result.filter(|_| record.task.kind.is_command());
         let kept = ours.and_then(|r| r.get::<Captured>("result").ok());
         printing.print(match (kept, result) {
             _ if self.out.is_json() => Job::Json(Ran {

@@ -12,7 +12,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use windlass::store::{Error, sqlite::Location};
 
 use crate::{
-    global::Global, hint::Hint, output::Output, text::one_line, view::human, waiting::patiently,
+    global::Global,
+    hint::Hint,
+    output::Output,
+    text::one_line,
+    view::human,
+    waiting::{PATIENCE, patiently},
 };
 
 /// The free space, in bytes, below which a disk counts as full.
@@ -44,6 +49,13 @@ pub(super) enum Sign {
     Lease,
 }
 
+impl Sign {
+    /// Returns whether the run waits for at most [`PATIENCE`]. The node waits without a limit.
+    fn has_limit(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+}
+
 /// The known state of the store.
 #[derive(Debug, Default)]
 struct Outage {
@@ -52,6 +64,8 @@ struct Outage {
     signs: HashMap<Sign, Instant>,
     /// When the outage was reported.
     said: Option<Instant>,
+    /// Whether that said for how long the run waits.
+    said_limit: bool,
 }
 
 impl Outage {
@@ -59,7 +73,10 @@ impl Outage {
     fn works(&mut self, sign: Sign) -> Option<Instant> {
         self.signs.remove(&sign);
         match self.signs.is_empty() {
-            true => self.said.take(),
+            true => {
+                self.said_limit = false;
+                self.said.take()
+            }
             false => None,
         }
     }
@@ -110,7 +127,7 @@ impl Screen {
     }
 
     /// Retries a call until the store responds, for at most `limit`, and reports when that takes
-    /// long.
+    /// long. A run waits for space on a full disk without a limit, as the report says.
     ///
     /// # Errors
     ///
@@ -123,15 +140,26 @@ impl Screen {
     where
         Answer: Future<Output = Result<T, Error>>,
     {
-        let answer = patiently(limit, || {
-            let answer = ask();
-            async move {
-                let answer = answer.await;
-                self.sign(Sign::Read, answer.as_ref().err());
-                answer
+        loop {
+            let answer = patiently(limit, || {
+                let answer = ask();
+                async move {
+                    let answer = answer.await;
+                    self.sign(Sign::Read, answer.as_ref().err());
+                    answer
+                }
+            });
+            match answer.await {
+                Err(error) if error.is_retryable() && self.waits_for_space(limit) => {}
+                answer => return answer,
             }
-        });
-        answer.await
+        }
+    }
+
+    /// Returns whether a run goes on waiting although this time has passed. When only the summary is left, nothing but the
+    /// limit ends the wait.
+    pub(super) fn waits_for_space(&self, limit: Duration) -> bool {
+        limit >= PATIENCE && self.is_full()
     }
 
     /// Notes the result of a write.
@@ -151,15 +179,22 @@ impl Screen {
     pub(super) fn store_fails(&self, sign: Sign, error: Option<&str>) {
         let mut outage = self.lock();
         let since = *outage.signs.entry(sign).or_insert_with(Instant::now);
+        let limit = sign.has_limit().then_some(PATIENCE);
+        let is_said = outage.said.is_some() && (limit.is_none() || outage.said_limit);
         // A lease has been late for a while already.
-        if outage.said.is_some() || sign != Sign::Lease && since.elapsed() < HICCUP {
+        if is_said || sign != Sign::Lease && since.elapsed() < HICCUP {
             return;
         }
-        outage.said = Some(Instant::now());
+        outage.said.get_or_insert_with(Instant::now);
+        outage.said_limit = limit.is_some();
         drop(outage);
         self.clear();
-        let free = self.free();
-        self.note(waiting_text(self.file.as_deref(), free, error, &self.hint));
+        let state = State {
+            file: self.file.as_deref(),
+            free: self.free(),
+            limit,
+        };
+        self.note(waiting_text(state, error, &self.hint));
     }
 
     /// Notes that the store works. Reports it if the outage was reported.
@@ -213,27 +248,40 @@ impl Screen {
     }
 }
 
-/// Returns a text that says that the run waits for the store, why, and how to end that.
-fn waiting_text(
-    file: Option<&Path>,
+/// What is known of a store that fails.
+#[derive(Clone, Copy)]
+struct State<'a> {
+    /// Its file, if it is one.
+    file: Option<&'a Path>,
+    /// How many bytes its disk has free.
     free: Option<u64>,
+    /// How long the run waits for it, unless its disk is full.
+    limit: Option<Duration>,
+}
+
+/// Returns a text that says that the run waits for the store, why, for how long, and how to end that.
+fn waiting_text(
+    State { file, free, limit }: State<'_>,
     error: Option<&str>,
     hint: &Hint,
 ) -> String {
     let reason = error.map(one_line);
+    let limit = limit.map_or_else(String::new, |limit| {
+        format!(" for at most {}", human(limit))
+    });
     match (file, reason) {
         (Some(file), _) if free.is_some_and(|free| free < FULL) => format!(
             "the store is full: waiting; free space on the disk of {}, and the run continues",
             file.display()
         ),
-        (_, Some(reason)) => format!("the store does not answer: waiting ({reason})"),
+        (_, Some(reason)) => format!("the store does not answer: waiting{limit} ({reason})"),
         (Some(file), None) => format!(
-            "the store accepts no writes: waiting; is there room on the disk of {}, and does another \
+            "the store accepts no writes: waiting{limit}; is there room on the disk of {}, and does another \
              program hold the file locked?",
             file.display()
         ),
         (None, None) => format!(
-            "the store accepts no writes: waiting; `{}` says more",
+            "the store accepts no writes: waiting{limit}; `{}` says more",
             hint.command("doctor")
         ),
     }
@@ -258,6 +306,7 @@ mod tests {
             let mut outage = Outage {
                 signs: HashMap::from([(sign, now), (Sign::Read, now), (Sign::Lease, now)]),
                 said: Some(now),
+                said_limit: true,
             };
             assert_eq!(outage.works(Sign::Read), None);
             assert_eq!(outage.works(Sign::Lease), None);
@@ -299,12 +348,18 @@ mod tests {
                 None,
                 None,
                 Some(error.as_str()),
-                "waiting (could not submit a task: the store is unavailable: no leader)",
+                "waiting for at most 1m (could not submit a task: the store is unavailable: no leader)",
             ),
             (None, None, None, "`windlass doctor` says more"),
         ] {
-            let text = waiting_text(file, free, error, &Hint::default());
+            let state = |limit| State { file, free, limit };
+            let text = waiting_text(state(Some(PATIENCE)), error, &Hint::default());
             assert!(text.contains(says), "{text}");
+            // The run waits for space without a limit, and so does the node for everything.
+            let is_full = free == Some(0);
+            assert_eq!(text.contains("at most"), !is_full, "{text}");
+            let text = waiting_text(state(None), error, &Hint::default());
+            assert!(!text.contains("at most"), "{text}");
         }
     }
 }

@@ -14,10 +14,7 @@ use windlass::{
 };
 
 use super::screen::{Screen, Sign};
-use crate::{
-    exec::{KIND, Props},
-    view::human,
-};
+use crate::{exec::Props, view::human};
 
 /// The interval at which running commands are named again.
 const EVERY: Duration = Duration::from_secs(5);
@@ -185,13 +182,13 @@ impl Stopping {
     /// Returns the commands of this node that have not ended; `None` when the store does not
     /// respond.
     async fn commands(&self) -> Option<Vec<Waited>> {
-        let mut filter = Filter::new().node(self.node.clone());
-        filter.kind = KIND.parse().ok();
+        let filter = Filter::new().node(self.node.clone());
         let page = Page::new(COUNTED);
         let listed = timeout(LOOK, self.client.list(&filter, page)).await;
         let records = listed.ok()?.ok()?;
         let ended = &self.unstored.borrow().tasks;
-        let runs = (records.into_iter()).filter(|record| !ended.contains(&record.task.id));
+        let runs = (records.into_iter())
+            .filter(|record| record.task.kind.is_command() && !ended.contains(&record.task.id));
         let commands = runs.map(|record| {
             let props = Props::parse(&record.task.props);
             Waited {

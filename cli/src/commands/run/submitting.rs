@@ -29,8 +29,10 @@ enum Answer {
     Settled,
     /// The id belongs to a task that may be the same.
     Known(Box<Numbering>),
-    /// The id belongs to a task of an earlier run that has ended, with other work.
-    Changed(TaskId),
+    /// The id belongs to a task of an earlier run that has ended, with other work, unless an older version has stored it.
+    Changed(Box<Entry>),
+    /// The id belongs to a task that has not ended, with other work, unless an older version has stored it.
+    Other(Box<Entry>),
 }
 
 impl Batch {
@@ -102,8 +104,8 @@ impl Batch {
 
     /// Submits tasks. Returns those whose id belongs to a task that may be the same.
     async fn send(&mut self, mut entries: Vec<Numbering>) -> Result<Vec<Numbering>, Failure> {
-        let (mut known, mut changed) = (Vec::new(), Vec::new());
-        let deadline = Instant::now() + self.patience;
+        let (mut known, mut others) = (Vec::new(), Vec::new());
+        let mut deadline = Instant::now() + self.patience;
         let mut backoff = PAUSES;
         while !entries.is_empty() {
             for (_, entry) in &entries {
@@ -119,14 +121,18 @@ impl Batch {
                     // A repeated submit is the same submit.
                     Err(e) if e.is_retryable() => {
                         if Instant::now() > deadline {
-                            return Err(e.into());
+                            if !self.report.screen().waits_for_space(self.patience) {
+                                return Err(e.into());
+                            }
+                            deadline = Instant::now() + self.patience;
                         }
                         again.push((line, entry));
                     }
                     answer => match self.submitted(line, entry, answer) {
                         Answer::Settled => {}
                         Answer::Known(entry) => known.push(*entry),
-                        Answer::Changed(id) => changed.push((line, id)),
+                        Answer::Changed(entry) => others.push((line, entry, true)),
+                        Answer::Other(entry) => others.push((line, entry, false)),
                     },
                 }
             }
@@ -135,8 +141,15 @@ impl Batch {
                 sleep(backoff.pause()).await;
             }
         }
-        for (line, id) in changed {
-            self.refuse_changed(line, &id).await?;
+        for (line, entry, has_ended) in others {
+            let task = &entry.submit.task;
+            if self.is_line_of_older_version(task).await? {
+                known.push((line, *entry));
+            } else if has_ended {
+                self.refuse_changed(line, &task.id).await?;
+            } else {
+                self.refuse_other(line, &task.id);
+            }
         }
         Ok(known)
     }
@@ -187,20 +200,26 @@ impl Batch {
             {
                 return Answer::Known(Box::new((line, entry)));
             }
-            Err(Error::AlreadyFinished(id)) => return Answer::Changed(id),
+            Err(Error::AlreadyFinished(_)) => return Answer::Changed(Box::new(entry)),
             Err(Error::AlreadyExists { .. }) if self.live.contains_key(&task.id) => {
                 other_work(&task.id)
             }
-            Err(Error::AlreadyExists { name, .. }) => format!(
-                "task '{name}' exists already, with another kind or other props than the line, and has \
-                 not ended; {}",
-                self.room(&task.id)
-            ),
+            Err(Error::AlreadyExists { .. }) => return Answer::Other(Box::new(entry)),
             Err(e) => e.to_string(),
         };
         self.refuse(line, &entry.submit.task.id, &reason);
         self.forget(&entry.submit.task.id);
         Answer::Settled
+    }
+
+    /// Refuses a line whose id another task has that has not ended.
+    fn refuse_other(&mut self, line: u64, id: &TaskId) {
+        let reason = format!(
+            "task '{id}' exists already, with another kind or other props than the line, and has not ended; {}",
+            self.room(id)
+        );
+        self.refuse(line, id, &reason);
+        self.forget(id);
     }
 
     /// Refuses a line whose task has ended in an earlier run, with other work.

@@ -112,7 +112,7 @@ impl RunArgs {
         }
         let kind = run.get("kind").and_then(Value::as_str).unwrap_or_default();
         self.command.check_kind("runs", kind)?;
-        if kind != exec::KIND {
+        if !exec::KINDS.contains(&kind) {
             return Ok(());
         }
         // Props of the wrong type cause an error below.

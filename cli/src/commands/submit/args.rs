@@ -242,7 +242,7 @@ impl Args {
         check_limits(&submit.task)?;
         let kind = submit.task.kind.as_str();
         self.command.check_kind("tasks", kind)?;
-        if kind != exec::KIND {
+        if !submit.task.kind.is_command() {
             return Ok(submit);
         }
         // Without props the error says that the command is missing.

@@ -38,6 +38,29 @@ fn the_masks_of_a_kind_add_up() {
 }
 
 #[test]
+fn a_mask_of_commands_is_for_the_lines_of_runs_too() {
+    let line = kind(Kind::RUN_LINE);
+    for pattern in ["exec", "ex*", "exec/run", "exec/*"] {
+        let hiding = Hiding::read(&[row(pattern, &["/props/env/*"], r#""errors":true,"#)]);
+        let shown = hiding.document(Some(&line), Document::Props, &json(r#"{"env":{"A":"s3"}}"#));
+        assert!(!shown.as_str().contains("s3"), "{pattern}: {shown}");
+        let mut filter = Filter::new().kind(line.clone());
+        filter.error = Some("s3".to_owned());
+        assert!(hiding.check_filter(&filter, &[]).is_err(), "{pattern}");
+        assert!(
+            hiding
+                .check_filter(&filter, &["exec/run".to_owned()])
+                .is_err(),
+            "{pattern}"
+        );
+    }
+    let of_lines = Hiding::read(&[row("exec/run", &["/props/env/*"], "")]);
+    assert!(!of_lines.of(Some(&kind("exec"))).is_any());
+    let of_others = Hiding::read(&[row("mail", &["/props"], "")]);
+    assert!(!of_others.of(Some(&line)).is_any());
+}
+
+#[test]
 fn a_row_that_cannot_be_read_hides_everything() {
     let hiding = Hiding::read(&[NamedValue::new("server/mask/x", "{", 1)]);
     let of = hiding.of(Some(&kind("k")));

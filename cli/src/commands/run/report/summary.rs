@@ -140,7 +140,7 @@ impl Report {
             self.out.note(format_args!(
                 "note: {left_out} tasks of this batch are from an earlier input and were not run; `{}` runs them, and \
                  `{}` deletes them",
-                self.on_batch("worker --until-idle --select"),
+                self.on_batch("worker --take-runs --until-idle --select"),
                 self.on_batch("delete --state runnable,sleeping,paused,fault --label")
             ));
         }

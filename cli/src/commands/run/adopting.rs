@@ -1,0 +1,106 @@
+//! Lines that an older version stored as tasks of the kind `exec`: a repeated run makes them lines of a run.
+//!
+//! Every worker takes tasks of the kind `exec`. Those of an earlier run that no node has claimed get the kind of lines, so
+//! that only runs of their batch take them from here on. A run still takes the others: those that a worker has claimed may
+//! be released by it, and ended ones may be retried.
+
+use windlass::{
+    Kind, Task, TaskId,
+    store::{Error, Filter, Page, Reschedule},
+};
+
+use super::{batch::Batch, entry::BATCH};
+use crate::exit::Failure;
+
+/// Returns whether a task has the work of a line, which may be stored with the kind of older versions.
+pub(super) fn is_same_work(line: &Task, task: &Task) -> bool {
+    is_same_kind(&line.kind, &task.kind) && line.props.same_value(&task.props)
+}
+
+/// Returns whether both kinds are the same, or both are commands.
+pub(super) fn is_same_kind(line: &Kind, kind: &Kind) -> bool {
+    line == kind || line.is_command() && kind.is_command()
+}
+
+fn is_of_older_version(task: &Task) -> bool {
+    task.kind.as_str() == Kind::COMMAND
+}
+
+impl Batch {
+    /// Makes the unclaimed ones of these tasks lines of a run.
+    pub(super) async fn adopt(&self, tasks: &[&Task]) -> Result<(), Error> {
+        let old = tasks.iter().filter(|task| is_of_older_version(task));
+        let ids: Vec<TaskId> = old.map(|task| task.id.clone()).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let kind: Kind = Kind::RUN_LINE.parse()?;
+        let change = |id: &TaskId| Reschedule::new(id.clone()).kind(kind.clone());
+        let adopt = || {
+            let changes = self
+                .client
+                .reschedule_many(ids.iter().map(change).collect());
+            async move {
+                let errors = changes.await.into_iter().filter_map(Result::err);
+                // A task that a node has claimed, that has ended, or whose record cannot be read keeps its kind.
+                match errors.into_iter().find(Error::is_retryable) {
+                    Some(error) => Err(error),
+                    None => Ok(()),
+                }
+            }
+        };
+        self.report.screen().ask(self.patience, adopt).await
+    }
+
+    /// Returns whether the store has a task of this batch that an older version has stored, in any state.
+    pub(super) async fn has_lines_of_older_version(&self) -> Result<bool, Failure> {
+        let filter = Filter::new()
+            .kind(Kind::COMMAND.parse()?)
+            .labels([(BATCH.to_owned(), Some(self.name.clone()))]);
+        let list = || self.client.list(&filter, Page::new(1));
+        let listed = self.report.screen().ask(self.patience, list).await?;
+        Ok(!listed.is_empty())
+    }
+
+    /// Returns whether the task with the id of a line is the line as an older version has stored it.
+    pub(super) async fn is_line_of_older_version(&self, line: &Task) -> Result<bool, Failure> {
+        if line.kind.as_str() != Kind::RUN_LINE {
+            return Ok(false);
+        }
+        match self.read(&line.id).await {
+            Ok(record) => Ok(is_same_work(line, &record.task)),
+            Err(Error::NotFound { .. } | Error::Corrupt { .. }) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::NewTask;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_the_same_work_as_the_command_that_an_older_version_stored() {
+        let task = |kind: &str, props: &str| {
+            let task = NewTask::new(kind).props(&serde_json::json!({ "command": props }));
+            task.build().unwrap().task
+        };
+        let line = task(Kind::RUN_LINE, "true");
+        for (kind, props, same) in [
+            ("exec", "true", true),
+            ("exec/run", "true", true),
+            ("exec", "false", false),
+            ("report", "true", false),
+        ] {
+            assert_eq!(
+                is_same_work(&line, &task(kind, props)),
+                same,
+                "{kind} {props}"
+            );
+        }
+        let other = task("report", "true");
+        assert!(!is_same_work(&other, &task("exec", "true")));
+    }
+}
