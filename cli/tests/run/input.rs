@@ -345,7 +345,7 @@ fn the_node_of_a_run_lists_no_schedules() {
     assert_eq!(code, 0, "{err}");
     let node: Value = serde_json::from_str(out.trim()).unwrap();
     let node = if node.is_array() { &node[0] } else { &node };
-    assert_eq!(node["kinds"], json!(["exec"]), "{out}");
+    assert_eq!(node["kinds"], json!(["exec/run"]), "{out}");
     place.write("go", "");
     assert_eq!(run.wait(), Some(0));
 }

@@ -7,6 +7,7 @@
 
 mod bad_waits;
 mod balancers;
+mod beside;
 mod equal;
 mod input;
 mod limits;
@@ -309,9 +310,9 @@ fn a_task_of_another_batch_is_not_taken() {
 
 /// A worker has its own policy, that of Metafora by default: ten minutes between two attempts.
 #[test]
-fn a_worker_beside_it_follows_the_policy_of_the_tasks() {
+fn a_worker_that_takes_its_lines_follows_the_policy_of_the_tasks() {
     let place = Place::new();
-    let worker = place.start(&["worker", "--name", "w", "--slots", "8"]);
+    let worker = place.start(&["worker", "--name", "w", "--slots", "8", "--take-runs"]);
     until("it is there", || {
         place.run(&["nodes", "-o", "json"]).1.contains("\"w\"")
     });

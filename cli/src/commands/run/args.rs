@@ -44,8 +44,12 @@ The identity of a task is its id, or else its batch, command and line: equal lin
 run a line twice, give the lines ids or numbers). Its labels, priority and retry policy are those of
 the first of the equal lines. The position in the input does not matter. A line that was removed from the input
 does not run, even if its task was submitted before; the summary counts such tasks and names the
-commands that run or delete them. A worker on the same store that deletes finished tasks after its
---retention also deletes what a later run would skip.
+commands that run or delete them.
+
+Lines are tasks of the kind exec/run, which only runs of their batch take: a worker on the same store
+runs them only with --take-runs, and then with its own environment and slots. After an interruption,
+the same run again continues them; `windlass why ID` names it. A worker that deletes finished tasks
+after its --retention also deletes what a later run would skip.
 
 With -0 a line need not be UTF-8 text.
 

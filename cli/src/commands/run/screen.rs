@@ -140,20 +140,15 @@ impl Screen {
     where
         Answer: Future<Output = Result<T, Error>>,
     {
-        loop {
-            let answer = patiently(limit, || {
-                let answer = ask();
-                async move {
-                    let answer = answer.await;
-                    self.sign(Sign::Read, answer.as_ref().err());
-                    answer
-                }
-            });
-            match answer.await {
-                Err(error) if error.is_retryable() && self.waits_for_space(limit) => {}
-                answer => return answer,
+        let ask = || {
+            let answer = ask();
+            async move {
+                let answer = answer.await;
+                self.sign(Sign::Read, answer.as_ref().err());
+                answer
             }
-        }
+        };
+        ask_while(limit, || self.waits_for_space(limit), ask).await
     }
 
     /// Returns whether a run goes on waiting although this time has passed. When only the summary is left, nothing but the
@@ -248,6 +243,23 @@ impl Screen {
     }
 }
 
+/// Retries a call for at most `limit`, and again for as long while `waits`.
+async fn ask_while<T, Answer>(
+    limit: Duration,
+    waits: impl Fn() -> bool,
+    mut ask: impl FnMut() -> Answer,
+) -> Result<T, Error>
+where
+    Answer: Future<Output = Result<T, Error>>,
+{
+    loop {
+        match patiently(limit, &mut ask).await {
+            Err(error) if error.is_retryable() && waits() => {}
+            answer => return answer,
+        }
+    }
+}
+
 /// What is known of a store that fails.
 #[derive(Clone, Copy)]
 struct State<'a> {
@@ -296,70 +308,4 @@ fn given_up_text(commands: usize, why: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_read_that_succeeds_does_not_end_an_outage_of_writes() {
-        let now = Instant::now();
-        for sign in [Sign::Write, Sign::Result] {
-            let mut outage = Outage {
-                signs: HashMap::from([(sign, now), (Sign::Read, now), (Sign::Lease, now)]),
-                said: Some(now),
-                said_limit: true,
-            };
-            assert_eq!(outage.works(Sign::Read), None);
-            assert_eq!(outage.works(Sign::Lease), None);
-            assert_eq!(outage.works(sign), Some(now));
-            assert_eq!(outage.works(sign), None, "it is said once");
-        }
-    }
-
-    #[test]
-    fn the_ends_that_were_given_up_are_counted() {
-        assert_eq!(
-            given_up_text(1, "the store is full"),
-            "the store is full: 1 end could not be stored; its command runs again"
-        );
-        assert_eq!(
-            given_up_text(2, "the store is full"),
-            "the store is full: 2 ends could not be stored; their commands run again"
-        );
-    }
-
-    #[test]
-    fn the_line_says_what_is_waited_for() {
-        let file = Some(Path::new("/data/w.db"));
-        let error = Error::unavailable("submit a task", "no leader").to_string();
-        for (file, free, error, says) in [
-            (
-                file,
-                Some(0),
-                None,
-                "the store is full: waiting; free space on the disk of /data/w.db",
-            ),
-            (
-                file,
-                Some(FULL),
-                None,
-                "the store accepts no writes: waiting",
-            ),
-            (
-                None,
-                None,
-                Some(error.as_str()),
-                "waiting for at most 1m (could not submit a task: the store is unavailable: no leader)",
-            ),
-            (None, None, None, "`windlass doctor` says more"),
-        ] {
-            let state = |limit| State { file, free, limit };
-            let text = waiting_text(state(Some(PATIENCE)), error, &Hint::default());
-            assert!(text.contains(says), "{text}");
-            // The run waits for space without a limit, and so does the node for everything.
-            let is_full = free == Some(0);
-            assert_eq!(text.contains("at most"), !is_full, "{text}");
-            let text = waiting_text(state(None), error, &Hint::default());
-            assert!(!text.contains("at most"), "{text}");
-        }
-    }
-}
+mod tests;
