@@ -219,6 +219,11 @@ impl RemoteTask {
         asked
     }
 
+    /// Returns whether it was claimed beyond a limit, for its commands: the store then holds it back.
+    pub(super) fn is_over_limit(&self) -> bool {
+        self.over_limit
+    }
+
     /// Returns whether no answer has carried the run yet.
     fn is_unknown(&self) -> bool {
         self.start.is_some_and(|start| start.sent.is_none())

@@ -13,6 +13,7 @@ use super::{
     claims::{Entry, Turn},
     desk::Desk,
     error::WorkerError,
+    hall::Ended,
     protocol::{Held, Offer},
     task::RemoteTask,
     worker::{Notice, Worker},
@@ -120,7 +121,7 @@ impl Turn {
     /// Drops every machine: this process no longer knows the state of the claims.
     pub(super) fn forget(&mut self, desk: &Arc<Desk>) {
         for id in self.tasks.keys() {
-            desk.hall().disowns(id, self.lease.id);
+            desk.hall().disowns(id, self.lease.id, desk.moment());
         }
         if self.speaks {
             desk.coordinator.detach(&self.lease);
@@ -189,12 +190,17 @@ impl Turn {
             if task.is_unfinished() {
                 self.fenced.insert((id.clone(), task.claim.fence));
             }
-            let runs_again = task.state().code() == StateKind::Runnable;
-            let is_stopped = self.stops.contains_key(id);
+            let ended = Ended {
+                order: task.order,
+                runs_again: task.state().code() == StateKind::Runnable && !task.is_over_limit(),
+                is_stopped: self.stops.contains_key(id),
+                signalled: task.machine.holds_signals(),
+            };
             self.tasks.remove(id);
             let now = desk.moment();
-            desk.hall()
-                .released(id, self.lease.id, (runs_again, is_stopped), now);
+            desk.hall().released(id, self.lease.id, ended, now);
+            // It may be due before anything else is.
+            desk.work.notify_one();
             for command in self.stops.remove(id).into_iter().flatten() {
                 desk.acknowledge(&self.lease, command, "released");
             }

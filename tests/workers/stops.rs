@@ -239,3 +239,32 @@ async fn a_task_is_stopped_on_a_worker() {
     let outcome = answered(&client, &server, &mut worker, order).await;
     assert_eq!(outcome, "released");
 }
+
+#[tokio::test]
+async fn a_task_that_is_released_while_signals_wait_runs_again() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    let id = submit(&client, "a").await;
+    let mut sent = Vec::new();
+    for n in 0..2 {
+        let signal = Command::signal("add", &n).unwrap();
+        sent.push(client.command(&id, signal).await.unwrap());
+    }
+    for n in 0..2 {
+        within("a run", async {
+            while worker.runs.is_empty() {
+                worker.exchange(&server, 3000).await;
+            }
+        })
+        .await;
+        let order = worker.runs["a"].start.signals[0].order;
+        let reply = json!({"answer": {"signal": order, "reply": n}});
+        let answered = worker.report(&server, "a", reply).await;
+        assert_eq!(answered.result, ResultCode::Applied);
+        let released = json!({"return": {"message": "release"}});
+        let released = worker.report(&server, "a", released).await;
+        assert_eq!(released.state, Some(StateKind::Runnable));
+        client.wait_outcome(&sent[n]).await.unwrap();
+    }
+}

@@ -12,7 +12,7 @@ use super::{In, Node, RELEASED, Run, Slot, SlotId};
 use crate::{
     clock::Clock,
     handler::{AskRunner, Attempt, RunData, Sent, Signals, TaskContext},
-    runner::spawn,
+    runner::{due::Released, spawn},
     store::Commit,
     testing::{
         abort::AbortOnDrop,
@@ -163,9 +163,12 @@ impl Node {
         };
         let runnable = matches!(slot.machine.state().status, TaskStatus::Runnable);
         if end == End::Dropped(StateKind::Runnable) && runnable && !slot.over_limit {
-            let until = now.at + RELEASED;
-            self.released
-                .insert(slot.task.id.clone(), (slot.order, until));
+            let released = Released {
+                order: slot.order,
+                until: now.at + RELEASED,
+                signalled: slot.machine.holds_signals(),
+            };
+            self.released.insert(slot.task.id.clone(), released);
         }
         if slot.run.is_none() {
             self.remove(id);
