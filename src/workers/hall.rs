@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
 use windlass_statemachine::{Fence, Kind, NodeName, TaskId};
 
 use super::{
@@ -17,7 +16,7 @@ use super::{
 };
 use crate::{
     runner::due::{DueIndex, Moment, Released},
-    store::{NodeCommandId, QueuedNodeCommand, TaskView},
+    store::{QueuedNodeCommand, TaskView},
 };
 
 /// The most tasks of one claim call.

@@ -159,8 +159,6 @@ impl Turn {
             for (view, answer) in views.drain(..).zip(answers) {
                 match answer {
                     Ok(Some(claimed)) => {
-                        let (kind, now) = (&claimed.task.kind, desk.now());
-                        desk.metrics.claimed(kind, view.due, now, claimed.abandoned);
                         self.won(desk, worker, &view, claimed);
                     }
                     Ok(None) if view.sleeping || view.deadline.is_some() => failed.push(view),
@@ -202,6 +200,8 @@ impl Turn {
     }
 
     fn won(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, view: &TaskView, claimed: Claimed) {
+        let (kind, now) = (&claimed.task.kind, desk.now());
+        let first_start = desk.metrics.claimed(kind, view.due, now, claimed.abandoned);
         if !self.speaks {
             // The next request reads it.
             return;
@@ -215,5 +215,8 @@ impl Turn {
         let id = claimed.task.id.clone();
         self.hold(desk, worker, claimed);
         self.judge(desk, worker, &id, None);
+        if let Some(Entry::Live(task)) = self.tasks.get_mut(&id) {
+            task.counts(first_start);
+        }
     }
 }

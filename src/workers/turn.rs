@@ -52,8 +52,7 @@ impl Turn {
             if let Some(record) = record.filter(|record| !worker.is_described(&record.spec)) {
                 // It has registered again through another server.
                 worker.offers(&record.spec);
-                let kinds = desk.hall().add(worker);
-                desk.covers(kinds);
+                desk.offers(worker);
             }
             return Ok(());
         }
@@ -83,8 +82,7 @@ impl Turn {
         (self.speaks, self.seq) = (true, seq);
         worker.describe(&record.spec, status);
         worker.board().answers.clear();
-        let kinds = desk.hall().add(worker);
-        desk.covers(kinds);
+        desk.offers(worker);
         if !orders.is_empty() {
             for order in orders {
                 worker.tell(Notice::Node(order));
@@ -192,7 +190,9 @@ impl Turn {
             }
             let ended = Ended {
                 order: task.order,
-                runs_again: task.state().code() == StateKind::Runnable && !task.is_over_limit(),
+                runs_again: task.state().code() == StateKind::Runnable
+                    && !task.is_over_limit()
+                    && !task.machine.ends_for_next_attempt(),
                 is_stopped: self.stops.contains_key(id),
                 signalled: task.machine.holds_signals(),
             };

@@ -280,7 +280,13 @@ async fn a_task_that_is_released_while_signals_wait_is_claimed_for_them() {
     let waits = world.client.submit(NewTask::new("one")).await.unwrap();
     let mut sent = Vec::new();
     for n in 0..5 {
-        sent.push(world.client.command(&waits, signal("add", n)).await.unwrap());
+        sent.push(
+            world
+                .client
+                .command(&waits, signal("add", n))
+                .await
+                .unwrap(),
+        );
     }
     let node = world.node("n").handler("one", one_at_a_time);
     let _node = node.start().await.unwrap();

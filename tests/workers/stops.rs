@@ -1,8 +1,10 @@
 //! Stops: commands, graces, and commands of operators to workers.
 
+use std::{collections::HashSet, time::Duration};
+
 use serde_json::json;
 use windlass::{
-    Client, Command, StateKind,
+    Client, Command, Limit, NewTask, StateKind,
     store::{NodeCommand, NodeCommandId},
     workers::{
         Workers,
@@ -267,4 +269,33 @@ async fn a_task_that_is_released_while_signals_wait_runs_again() {
         assert_eq!(released.state, Some(StateKind::Runnable));
         client.wait_outcome(&sent[n]).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn each_attempt_of_a_task_with_a_limit_on_starts_has_a_claim_of_its_own() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    let limit = Limit::starts("api", 100, Duration::from_secs(1)).unwrap();
+    let task = NewTask::new("k").id("a").limit(limit);
+    client.submit(task).await.unwrap();
+    let mut fences = HashSet::new();
+    for message in [
+        json!({"message": "sleep", "until": "in 10ms"}),
+        json!({"message": "error", "error": "no"}),
+        json!({"message": "complete"}),
+    ] {
+        within("a run", async {
+            while worker.runs.is_empty() {
+                worker.exchange(&server, 3000).await;
+            }
+        })
+        .await;
+        fences.insert(worker.runs["a"].held.fence);
+        let result = worker
+            .report(&server, "a", json!({ "return": message }))
+            .await;
+        assert_eq!(result.result, ResultCode::Applied, "{result:?}");
+    }
+    assert_eq!(fences.len(), 3, "as many claims as attempts");
 }

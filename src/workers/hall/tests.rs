@@ -1,5 +1,6 @@
 //! Which event lets a task be claimed again: whichever of an event and an answer comes first.
 
+use tokio::time::Instant;
 use windlass_statemachine::Task;
 
 use super::*;

@@ -162,7 +162,8 @@ impl Node {
             return;
         };
         let runnable = matches!(slot.machine.state().status, TaskStatus::Runnable);
-        if end == End::Dropped(StateKind::Runnable) && runnable && !slot.over_limit {
+        let goes_on = slot.over_limit || slot.machine.ends_for_next_attempt();
+        if end == End::Dropped(StateKind::Runnable) && runnable && !goes_on {
             let released = Released {
                 order: slot.order,
                 until: now.at + RELEASED,

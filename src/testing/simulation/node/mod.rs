@@ -26,7 +26,11 @@ use super::{
 use crate::{
     KindConfig,
     handler::{Ask, RunData, Shared, Signals, StatefulHandler, Waiting},
-    runner::{config::PARK_AFTER, due::{DueIndex, Released}, spawn::Ended},
+    runner::{
+        config::PARK_AFTER,
+        due::{DueIndex, Released},
+        spawn::Ended,
+    },
     store::{Claim, Claimed, Coordinator, Event, EventStream, Lease, TaskView},
     testing::abort::AbortOnDrop,
 };
