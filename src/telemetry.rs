@@ -1,8 +1,8 @@
 //! Every metric and every tracing span of the library, in one place.
 //!
 //! The library records its metrics with the facade [`metrics`](https://docs.rs/metrics): install a recorder (an
-//! exporter for Prometheus, say) before you start a node. A node registers its metrics when it starts, and those of
-//! a kind when it claims the first task of the kind. Without a recorder the metrics do nothing. `docs/metrics.md` is
+//! exporter for Prometheus, say) before you start a node. Counters begin with 0: a node registers its metrics, and those of
+//! its kinds, when it starts, and a server those of a remote worker's kinds when the worker registers. Without a recorder the metrics do nothing. `docs/metrics.md` is
 //! generated from [`METRICS`].
 //!
 //! No metric has a task id as a label, so the number of series grows only with the number of kinds. The first 200 kinds have
@@ -19,15 +19,17 @@
 //! ```
 
 mod commits;
+mod counters;
 mod gauges;
 mod http;
+mod kind_metrics;
 mod kinds;
 mod leases;
 mod remote;
 mod sdks;
 pub(crate) mod traces;
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{fmt::Write as _, time::Duration};
 
 pub use http::{answered, in_work};
 pub(crate) use kinds::MOST as MOST_KINDS;
@@ -36,14 +38,13 @@ pub use kinds::OTHER;
 pub(crate) use remote::RemoteMetrics;
 
 pub(crate) use commits::CommitMetrics;
+pub(crate) use counters::{schedule_times, store_error};
 pub(crate) use gauges::{NamespaceGauges, OldestGauges, SlotGauges, SlotsOfKind, has_recorder};
+pub(crate) use kind_metrics::{FirstStart, KindMetrics, Moved, NodeMetrics, RunOutcome};
 pub(crate) use leases::{joined, lease_lost, not_renewed, renewed};
 
-use hashbrown::HashMap;
-use metrics::{Counter, Gauge, Histogram, Unit};
-use windlass_statemachine::{ActionKind, Kind, StateKind};
-
-use crate::store::Error;
+use metrics::Unit;
+use windlass_statemachine::ActionKind;
 
 /// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,9 +130,9 @@ const fn metric(
 /// Every metric that the library records.
 #[rustfmt::skip]
 pub const METRICS: [Metric; 26] = [
-    metric(CLAIMS, MetricKind::Counter, "count", &["kind"], "Tasks that a node has claimed"),
+    metric(CLAIMS, MetricKind::Counter, "count", &["kind"], "Claims of tasks under which a handler has started: not those that only carry out a command of an operator, or end a task that has missed a deadline"),
     metric(ABANDONED, MetricKind::Counter, "count", &["kind"], "Claimed tasks whose previous claim was lost with its node or its lease; each costs an attempt"),
-    metric(LATENESS, MetricKind::Histogram, "seconds", &["kind"], "The time from the due time of a task until a node claimed it"),
+    metric(LATENESS, MetricKind::Histogram, "seconds", &["kind"], "The time from the due time of a task until a node claimed it and started its handler; claims that start none, for a command of an operator, are not in it"),
     metric(RUNNING, MetricKind::Gauge, "count", &["kind"], "Handlers that run in this process"),
     metric(RUN_DURATION, MetricKind::Histogram, "seconds", &["kind"], "The duration of one run of a handler"),
     metric(ATTEMPTS, MetricKind::Counter, "count", &["kind", "outcome"], "Runs of handlers that have ended; `outcome` is `returned`, `failed` (an error or a panic) or `aborted`"),
@@ -188,6 +189,9 @@ pub fn page() -> String {
          `windlass_oldest_due_age_seconds` of the kinds that it runs, and that of kinds which no node runs. On a store \
          that keeps no counts (etcd without `memory-index=true`) there is no `windlass_tasks`, no `windlass_waiting_tasks`, and no age of a kind \
          that no node runs.\n\n\
+         Counters begin with 0, so that `increase()` includes the first event: those of a kind when a node with a handler of the \
+         kind starts, or a remote worker for it registers (for a default handler, when the first task of the kind is claimed), the \
+         others when a node starts. Only `windlass_http_requests_total` has a series from the first request on.\n\n\
          No metric has a task id as a label. The first 200 kinds that a process sees have series of their own until it ends, and all \
          others are the kind `other` together, so that kinds with numbers in their names do not fill the memory. With more than 200 \
          kinds, two processes may name different ones: then take the figures of one server, not the maximum. This page is generated from the table in `src/telemetry.rs`: \
@@ -209,164 +213,12 @@ pub fn page() -> String {
     page
 }
 
-/// How a run of a handler ended.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum RunOutcome {
-    Returned,
-    Failed,
-    Aborted,
-}
-
-/// The metrics of one kind, registered once.
-pub(crate) struct KindMetrics {
-    claims: Counter,
-    abandoned: Counter,
-    lateness: Histogram,
-    running: Gauge,
-    run_duration: Histogram,
-    returned: Counter,
-    failed: Counter,
-    aborted: Counter,
-    /// The counters, in the order of [`StateKind::ALL`].
-    transitions: [Counter; StateKind::ALL.len()],
-}
-
-impl KindMetrics {
-    fn new(kind: &Kind) -> Self {
-        let kind = kinds::label(kind);
-        let name = || kind.clone();
-        let outcome = |outcome: &'static str| metrics::counter!(ATTEMPTS, "kind" => name(), "outcome" => outcome);
-        Self {
-            claims: metrics::counter!(CLAIMS, "kind" => name()),
-            abandoned: metrics::counter!(ABANDONED, "kind" => name()),
-            lateness: metrics::histogram!(LATENESS, "kind" => name()),
-            running: metrics::gauge!(RUNNING, "kind" => name()),
-            run_duration: metrics::histogram!(RUN_DURATION, "kind" => name()),
-            returned: outcome("returned"),
-            failed: outcome("failed"),
-            aborted: outcome("aborted"),
-            transitions: StateKind::ALL
-                .map(|to| metrics::counter!(TRANSITIONS, "kind" => name(), "to" => to.as_str())),
-        }
-    }
-
-    /// Records a claim, and how late it was.
-    pub(crate) fn claimed(&self, late: Option<Duration>, abandoned: bool) {
-        self.claims.increment(1);
-        if abandoned {
-            self.abandoned.increment(1);
-        }
-        if let Some(late) = late {
-            self.lateness.record(late);
-        }
-    }
-
-    /// Records the start of a handler.
-    pub(crate) fn started(&self) {
-        self.running.increment(1.0);
-    }
-
-    /// Records the end of a handler.
-    pub(crate) fn ended(&self, outcome: RunOutcome, ran: Duration) {
-        self.running.decrement(1.0);
-        self.ended_elsewhere(outcome, Some(ran));
-    }
-
-    /// Records the end of a handler in another process.
-    fn ended_elsewhere(&self, outcome: RunOutcome, ran: Option<Duration>) {
-        if let Some(ran) = ran {
-            self.run_duration.record(ran);
-        }
-        match outcome {
-            RunOutcome::Returned => self.returned.increment(1),
-            RunOutcome::Failed => self.failed.increment(1),
-            RunOutcome::Aborted => self.aborted.increment(1),
-        }
-    }
-
-    /// Records transitions that are durable.
-    pub(crate) fn moved(&self, moved: Moved) {
-        for (counter, times) in self.transitions.iter().zip(moved.0) {
-            if times > 0 {
-                counter.increment(times.into());
-            }
-        }
-    }
-}
-
-/// The number of a write's transitions to each state, in the order of [`StateKind::ALL`].
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Moved([u16; StateKind::ALL.len()]);
-
-impl Moved {
-    /// Returns the transitions to these states.
-    pub(crate) fn to(states: impl Iterator<Item = StateKind>) -> Self {
-        let mut moved = Self::default();
-        for state in states {
-            let times = &mut moved.0[state as usize];
-            *times = times.saturating_add(1);
-        }
-        moved
-    }
-}
-
-/// The metrics of a node.
-pub(crate) struct NodeMetrics {
-    kinds: HashMap<Kind, Arc<KindMetrics>>,
-    fenced: Counter,
-}
-
-impl NodeMetrics {
-    pub(crate) fn new() -> Self {
-        Self {
-            kinds: HashMap::new(),
-            fenced: metrics::counter!(FENCED),
-        }
-    }
-
-    /// Returns the metrics of a kind.
-    pub(crate) fn of(&mut self, kind: &Kind) -> Arc<KindMetrics> {
-        if let Some(prepared) = self.kinds.get(kind) {
-            return prepared.clone();
-        }
-        let prepared = Arc::new(KindMetrics::new(kind));
-        self.kinds.insert(kind.clone(), prepared.clone());
-        prepared
-    }
-
-    /// Records a write that was refused because its claim had ended.
-    pub(crate) fn fenced(&self) {
-        self.fenced.increment(1);
-    }
-}
-
 /// Records how long after a command its handler ended.
 pub(crate) fn command_stopped(command: ActionKind, took: Duration) {
     metrics::histogram!(COMMAND_STOP, "command" => command.as_str()).record(took);
 }
 
-/// Records times that a schedule has decided on.
-pub(crate) fn schedule_times(outcome: &'static str, times: u64) {
-    if times > 0 {
-        metrics::counter!(SCHEDULE_TIMES, "outcome" => outcome).increment(times);
-    }
-}
-
 /// Records how far the clock of another process was ahead.
 pub(crate) fn clock_skew(ahead: Duration) {
     metrics::gauge!(SKEW).set(ahead.as_secs_f64());
-}
-
-/// Records an error of the store.
-pub(crate) fn store_error(operation: &'static str, error: &Error) {
-    let class = match error {
-        Error::Fenced(_) => "fenced",
-        Error::Superseded { .. } | Error::OtherSpeaker { .. } => "superseded",
-        Error::Unavailable { .. } => "unavailable",
-        Error::Corrupt { .. } => "corrupt",
-        Error::TooLarge { .. } => "too_large",
-        Error::Invalid(_) => "invalid",
-        _ => "other",
-    };
-    metrics::counter!(STORE_ERRORS, "operation" => operation, "class" => class).increment(1);
 }

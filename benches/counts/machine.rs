@@ -22,6 +22,7 @@ pub(crate) fn checkpoints(count: u64, _: &Path) {
         takes_signals: false,
         idle_runs: 100,
         named_runs: false,
+        claim_per_attempt: false,
     };
     let state = TaskState::new(Timestamp::UNIX_EPOCH);
     let mut machine = Machine::new(config, state, false);

@@ -5,9 +5,8 @@ pub(crate) const AT_ONCE: &str =
     "Run at most N tasks with this key at once, in the whole namespace";
 
 /// The help of `--rate`.
-pub(crate) const RATE: &str = "Start at most N tasks with this key within any DURATION, in the whole namespace. Each claim \
-    of a task counts as one start. A retry that begins within 10s of the failure ('worker --park-after') runs in the same \
-    claim and does not count";
+pub(crate) const RATE: &str = "Start at most N tasks with this key within any DURATION, in the whole namespace. Each attempt \
+    of a task counts as one start, whether it is the first, a retry or the next run after a sleep";
 
 /// The help of `--retry`.
 pub(crate) const RETRY: &str = "Set what follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits of up to \

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use windlass_statemachine::{
-    Invalid, Retry, RetryPolicy, Task, machine::Config, state::FIRST_DATA_VERSION,
+    Bound, Invalid, Limit, Retry, RetryPolicy, Task, machine::Config, state::FIRST_DATA_VERSION,
 };
 
 use crate::{StatefulHandler, handler::Needed, store::Limits};
@@ -157,6 +157,7 @@ impl KindConfig {
             takes_signals: self.takes_signals,
             idle_runs: IDLE_RUNS,
             named_runs: false,
+            claim_per_attempt: has_limit_on_starts(task),
         }
     }
 
@@ -164,6 +165,12 @@ impl KindConfig {
     pub fn max_slots(&self) -> Option<u32> {
         self.slots
     }
+}
+
+/// Returns whether the starts of a task are limited: each of its attempts then has a claim of its own, and counts.
+pub(crate) fn has_limit_on_starts(task: &Task) -> bool {
+    let mut bounds = task.limits.iter().map(Limit::bound);
+    bounds.any(|bound| matches!(bound, Bound::Starts { .. }))
 }
 
 /// How many quick runs in a row may change nothing before the machine slows the handler.

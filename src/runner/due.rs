@@ -6,6 +6,7 @@
 mod fair_share;
 mod interned;
 mod ready;
+mod released;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,6 +20,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use windlass_statemachine::{Kind, TaskId, task::Labels};
 
+pub(crate) use self::released::Released;
 use self::{fair_share::KeyId, interned::Interned, ready::Ready};
 use crate::store::TaskView;
 

@@ -36,4 +36,7 @@ pub use self::{
     snapshot::{RunningTask, Snapshot, Unstored},
     start::StartError,
 };
-pub(crate) use self::{commit::input_of, config::IDLE_RUNS};
+pub(crate) use self::{
+    commit::input_of,
+    config::{IDLE_RUNS, has_limit_on_starts},
+};

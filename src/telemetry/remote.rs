@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 use windlass_statemachine::{Kind, machine::Write};
 
-use super::{CommitMetrics, Moved, NodeMetrics, RunOutcome, store_error};
+use super::{CommitMetrics, FirstStart, Moved, NodeMetrics, RunOutcome, store_error};
 use crate::store::Error;
 
 /// The metrics of the tasks of remote workers, as those of a node.
@@ -30,16 +30,22 @@ impl RemoteMetrics {
         node.of(kind)
     }
 
-    /// Records a claim of a task that was due at a time.
+    /// Registers the counters of these kinds: they begin with 0.
+    pub(crate) fn begin<'a>(&self, kinds: impl Iterator<Item = &'a Kind>) {
+        let mut node = self.node.lock().unwrap_or_else(PoisonError::into_inner);
+        node.begin(kinds);
+    }
+
+    /// Records a claim of a task that was due at a time. It counts when its run is sent.
     pub(crate) fn claimed(
         &self,
         kind: &Kind,
         due: Option<Timestamp>,
         now: Timestamp,
         abandoned: bool,
-    ) {
+    ) -> FirstStart {
         let late = due.and_then(|due| Duration::try_from(now.duration_since(due)).ok());
-        self.of(kind).claimed(late, abandoned);
+        self.of(kind).claimed(late, abandoned)
     }
 
     /// Records the end of a run, which began this long ago if this process has seen its start.

@@ -119,8 +119,16 @@ impl Desk {
         let worker = Worker::new(record.clone());
         let kinds = hall.add(&worker);
         drop(hall);
+        self.metrics.begin(worker.board().offers.keys());
         self.covers(kinds);
         worker
+    }
+
+    /// Takes note of what a worker offers now.
+    pub(super) fn offers(&self, worker: &Arc<Worker>) {
+        self.metrics.begin(worker.board().offers.keys());
+        let kinds = self.hall().add(worker);
+        self.covers(kinds);
     }
 
     /// Watches these kinds, and lists their tasks again.

@@ -1,12 +1,13 @@
 //! [`Hall`]: the due tasks, and the workers that wait for them.
 
+mod orders;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
 
-use tokio::time::Instant;
 use windlass_statemachine::{Fence, Kind, NodeName, TaskId};
 
 use super::{
@@ -14,8 +15,8 @@ use super::{
     worker::{Coverage, Notice, Worker},
 };
 use crate::{
-    runner::due::{DueIndex, Moment},
-    store::{NodeCommandId, QueuedNodeCommand, TaskView},
+    runner::due::{DueIndex, Moment, Released},
+    store::{QueuedNodeCommand, TaskView},
 };
 
 /// The most tasks of one claim call.
@@ -39,10 +40,33 @@ pub(super) struct Hall {
     waiting: HashMap<Kind, VecDeque<Arc<Worker>>>,
     /// Which workers are in which of those lines.
     queued: HashSet<(Kind, u64)>,
-    owners: HashMap<TaskId, (u64, Arc<Worker>)>,
-    held_back: HashMap<TaskId, Instant>,
+    owners: HashMap<TaskId, Owner>,
+    /// The tasks that are being claimed, and whether an event has reported the task since it was taken out.
+    claiming: HashMap<TaskId, bool>,
+    held_back: HashMap<TaskId, Released>,
     /// The commands of operators to workers that have no answer yet.
     orders: HashMap<u64, Vec<QueuedNodeCommand>>,
+}
+
+/// A claim of a worker, as events about it concern this process.
+struct Owner {
+    order: u64,
+    worker: Arc<Worker>,
+    /// The free task that was reported before this process knew of the claim. The event is older than the claim, or the
+    /// claim is over already.
+    reported: Option<TaskView>,
+}
+
+/// How a claim has ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) order: u64,
+    /// Whether the task could run again at once.
+    pub(super) runs_again: bool,
+    /// Whether an operator has stopped it on the worker.
+    pub(super) is_stopped: bool,
+    /// Whether signals wait for its next run.
+    pub(super) signalled: bool,
 }
 
 impl Hall {
@@ -114,7 +138,7 @@ impl Hall {
         let offered = self.offered.remove(&lease);
         self.covers_no_more(offered);
         self.owners
-            .retain(|_, (_, worker)| worker.lease.id != lease);
+            .retain(|_, owner| owner.worker.lease.id != lease);
     }
 
     pub(super) fn workers(&self) -> Vec<Arc<Worker>> {
@@ -122,37 +146,49 @@ impl Hall {
     }
 
     pub(super) fn owns(&mut self, id: &TaskId, order: u64, worker: &Arc<Worker>) {
-        self.due.remove(id);
-        self.owners.insert(id.clone(), (order, worker.clone()));
+        let before = self.owners.remove(id).and_then(|owner| owner.reported);
+        let owner = Owner {
+            order,
+            worker: worker.clone(),
+            reported: self.due.remove(id).or(before),
+        };
+        self.owners.insert(id.clone(), owner);
     }
 
-    pub(super) fn disowns(&mut self, id: &TaskId, lease: u64) {
-        if self
-            .owners
-            .get(id)
-            .is_some_and(|(_, worker)| worker.lease.id == lease)
+    /// Notes that a claim is no longer known here. A task that was reported as free is due again.
+    pub(super) fn disowns(&mut self, id: &TaskId, lease: u64, now: Moment) {
+        let owner = self.owners.get(id);
+        if owner.is_none_or(|owner| owner.worker.lease.id != lease) {
+            return;
+        }
+        if let Some(owner) = self.owners.remove(id)
+            && let Some(view) = owner.reported
+            && self.due.order(id).is_none()
         {
-            self.owners.remove(id);
+            self.due.upsert(view, now);
         }
     }
 
     /// Notes the end of a claim. A task that could run again goes to other nodes first.
-    pub(super) fn released(
-        &mut self,
-        id: &TaskId,
-        lease: u64,
-        (runs_again, stopped): (bool, bool),
-        now: Moment,
-    ) {
-        self.disowns(id, lease);
-        if runs_again {
-            self.held_back.retain(|_, until| *until > now.at);
-            let wait = if stopped { AFTER_STOP } else { AFTER_RELEASE };
-            self.held_back.insert(id.clone(), now.at + wait);
-            // The watch may have reported it before the answer to the write came.
-            if let Some(view) = self.due.remove(id).filter(|view| !view.commanded) {
-                self.due.put_off(view, now.at + wait, now);
-            }
+    pub(super) fn released(&mut self, id: &TaskId, lease: u64, ended: Ended, now: Moment) {
+        self.disowns(id, lease, now);
+        if !ended.runs_again {
+            return;
+        }
+        self.held_back.retain(|_, held| held.until > now.at);
+        let wait = match ended.is_stopped {
+            true => AFTER_STOP,
+            false => AFTER_RELEASE,
+        };
+        let held = Released {
+            order: ended.order,
+            until: now.at + wait,
+            signalled: ended.signalled,
+        };
+        self.held_back.insert(id.clone(), held);
+        // The watch may have reported it before the answer to the write came.
+        if let Some(view) = self.due.remove(id) {
+            held.enter(view, &mut self.due, now);
         }
     }
 
@@ -162,8 +198,12 @@ impl Hall {
 
     /// Applies an event about a task. Returns the worker that is to look at its commands.
     pub(super) fn view(&mut self, view: TaskView, now: Moment) -> Option<Arc<Worker>> {
+        self.reports(&view.id);
         if let Some(lease) = view.claimed_by {
             self.due.remove(&view.id);
+            if let Some(owner) = self.owners.get_mut(&view.id) {
+                owner.reported = None;
+            }
             let worker = self.workers.get(&lease).filter(|_| view.commanded)?;
             worker.tell(Notice::Commands(view.id));
             return Some(worker.clone());
@@ -172,12 +212,9 @@ impl Hall {
             self.due.remove(&view.id);
             return None;
         }
-        match self.held_back.get(&view.id) {
-            Some(until) if *until > now.at && !view.commanded => {
-                let until = *until;
-                self.due.put_off(view, until, now);
-            }
-            _ => self.due.upsert(view, now),
+        match self.held_back.get(&view.id).copied() {
+            Some(held) => held.enter(view, &mut self.due, now),
+            None => self.due.upsert(view, now),
         }
         None
     }
@@ -192,45 +229,21 @@ impl Hall {
         if self.due.order(id).is_some_and(|known| known <= order) {
             self.due.remove(id);
         }
-        let (of, worker) = self.owners.get(id)?;
-        if *of != order {
+        self.reports(id);
+        let owner = self.owners.get_mut(id)?;
+        let of = |view: &mut TaskView| view.order <= order;
+        owner.reported.take_if(of);
+        if owner.order != order {
             return None;
         }
-        worker.tell(Notice::Gone(id.clone(), order, fence));
-        Some(worker.clone())
+        owner.worker.tell(Notice::Gone(id.clone(), order, fence));
+        Some(owner.worker.clone())
     }
 
-    /// Applies a command of an operator. Returns its worker.
-    pub(super) fn order(&mut self, command: QueuedNodeCommand) -> Option<Arc<Worker>> {
-        let known = self.orders.entry(command.lease).or_default();
-        if known.iter().any(|other| other.id == command.id) {
-            return None;
-        }
-        known.push(command.clone());
-        let worker = self.workers.get(&command.lease)?;
-        worker.tell(Notice::Node(command));
-        Some(worker.clone())
-    }
-
-    /// Returns the commands of operators to a worker that have no answer, as far as is known here.
-    pub(super) fn orders(&self, lease: u64) -> Vec<QueuedNodeCommand> {
-        self.orders.get(&lease).cloned().unwrap_or_default()
-    }
-
-    /// Returns the leases of workers that are not known here and have commands of operators: another server answers them.
-    pub(super) fn orders_of_others(&self) -> Vec<u64> {
-        let leases = self.orders.keys().copied();
-        leases
-            .filter(|lease| !self.workers.contains_key(lease))
-            .collect()
-    }
-
-    pub(super) fn answered(&mut self, lease: u64, command: NodeCommandId) {
-        if let Some(orders) = self.orders.get_mut(&lease) {
-            orders.retain(|order| order.id != command);
-            if orders.is_empty() {
-                self.orders.remove(&lease);
-            }
+    /// Notes an event about a task that is being claimed.
+    fn reports(&mut self, id: &TaskId) {
+        if let Some(reported) = self.claiming.get_mut(id) {
+            *reported = true;
         }
     }
 
@@ -261,6 +274,7 @@ impl Hall {
             if board.fits(&view) {
                 board.claims(&view.kind);
                 self.due.claims(&view);
+                self.claiming.insert(view.id.clone(), false);
                 views.push(view);
             } else {
                 others.push(view);
@@ -289,6 +303,7 @@ impl Hall {
             };
             worker.board().claims(&view.kind);
             self.due.claims(&view);
+            self.claiming.insert(view.id.clone(), false);
             let entry = taken.entry(worker.lease.id);
             entry.or_insert_with(|| (worker, Vec::new())).1.push(view);
         }
@@ -315,10 +330,24 @@ impl Hall {
         None
     }
 
-    /// Puts tasks back that were not claimed.
+    /// Notes that the claims of these tasks are answered.
+    pub(super) fn claims_answered<'a>(&mut self, ids: impl Iterator<Item = &'a TaskId>) {
+        for id in ids {
+            self.claiming.remove(id);
+        }
+    }
+
+    /// Puts tasks back that were not claimed. An event that came meanwhile knows better.
     pub(super) fn put_back(&mut self, views: Vec<TaskView>, now: Moment) {
         for view in views {
-            self.due.put_off(view, now.at + LATER, now);
+            if self.claiming.get(&view.id) == Some(&true) {
+                continue;
+            }
+            // The clock may have been set back.
+            match view.sleeping && view.due.is_some_and(|due| due > now.clock) {
+                true => self.due.upsert(view, now),
+                false => self.due.put_off(view, now.at + LATER, now),
+            }
         }
     }
 
@@ -357,3 +386,6 @@ fn has_room(
     }
     false
 }
+
+#[cfg(test)]
+mod tests;

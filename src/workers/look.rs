@@ -54,6 +54,7 @@ impl Turn {
             Some(Entry::Live(_)) => self.feed(desk, id, Input::Fenced(StopReason::Deleted)),
             Some(Entry::Unjudged(_)) => {
                 if let Some(entry) = self.tasks.remove(id) {
+                    desk.hall().disowns(id, self.lease.id, desk.moment());
                     self.fenced.insert((id.clone(), entry.fence()));
                 }
             }
@@ -147,10 +148,10 @@ impl Turn {
         views: Vec<TaskView>,
     ) {
         let kinds: Vec<_> = views.iter().map(|view| view.kind.clone()).collect();
+        let ids: Vec<_> = views.iter().map(|view| view.id.clone()).collect();
         let (known, mut views): (Vec<_>, Vec<_>) = views
             .into_iter()
             .partition(|view| self.tasks.contains_key(&view.id));
-        drop(known);
         if self.speaks && !views.is_empty() {
             let ids = views.iter().map(|view| view.id.clone()).collect();
             let answers = desk.coordinator.claim(&self.lease, ids).await;
@@ -158,8 +159,6 @@ impl Turn {
             for (view, answer) in views.drain(..).zip(answers) {
                 match answer {
                     Ok(Some(claimed)) => {
-                        let (kind, now) = (&claimed.task.kind, desk.now());
-                        desk.metrics.claimed(kind, view.due, now, claimed.abandoned);
                         self.won(desk, worker, &view, claimed);
                     }
                     Ok(None) if view.sleeping || view.deadline.is_some() => failed.push(view),
@@ -177,7 +176,17 @@ impl Turn {
             }
             views = failed;
         }
-        desk.hall().put_back(views, desk.moment());
+        // The claim that is known here may be over, or of an earlier task with the id: an event then follows, or has come.
+        views.extend(known);
+        let has_later = !views.is_empty();
+        {
+            let mut hall = desk.hall();
+            hall.put_back(views, desk.moment());
+            hall.claims_answered(ids.iter());
+        }
+        if has_later {
+            desk.work.notify_one();
+        }
         worker.board().claimed(kinds.iter());
         self.settle(desk, worker).await;
     }
@@ -191,6 +200,8 @@ impl Turn {
     }
 
     fn won(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, view: &TaskView, claimed: Claimed) {
+        let (kind, now) = (&claimed.task.kind, desk.now());
+        let first_start = desk.metrics.claimed(kind, view.due, now, claimed.abandoned);
         if !self.speaks {
             // The next request reads it.
             return;
@@ -204,5 +215,8 @@ impl Turn {
         let id = claimed.task.id.clone();
         self.hold(desk, worker, claimed);
         self.judge(desk, worker, &id, None);
+        if let Some(Entry::Live(task)) = self.tasks.get_mut(&id) {
+            task.counts(first_start);
+        }
     }
 }

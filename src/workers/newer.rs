@@ -76,7 +76,7 @@ impl Turn {
         if self.tasks.remove(id).is_none() {
             return;
         }
-        desk.hall().disowns(id, self.lease.id);
+        desk.hall().disowns(id, self.lease.id, desk.moment());
         for command in self.stops.remove(id).into_iter().flatten() {
             desk.acknowledge(&self.lease, command, "released");
         }

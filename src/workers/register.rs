@@ -35,8 +35,7 @@ pub(super) async fn register(
     let record = joined.map_err(WorkerError::Store)?;
     let worker = desk.worker(&record);
     worker.describe(&record.spec, record.status.clone());
-    let kinds = desk.hall().add(&worker);
-    desk.covers(kinds);
+    desk.offers(&worker);
     let ttl_ms = record.lease.ttl.as_millis() as u64;
     Ok(Registered {
         worker: record.lease.node.clone(),

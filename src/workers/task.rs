@@ -1,6 +1,7 @@
 //! [`RemoteTask`]: a claimed task of a remote worker, with its state machine.
 
 mod news;
+mod start;
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,13 +9,13 @@ use jiff::Timestamp;
 use windlass_statemachine::{
     Command, Machine, StopReason, Task, TaskState, TaskStatus,
     machine::{Config, Effect, End, Env, Input, Signal, Timer, Write},
-    waits::{Waited, Waits},
 };
 
-use super::protocol::{Awaited, Held, Offer, RunPhase, Signalled, Start};
+use super::protocol::{Held, Offer, RunPhase};
 use crate::{
-    runner::IDLE_RUNS,
+    runner::{IDLE_RUNS, has_limit_on_starts},
     store::{Claim, Claimed, Limits},
+    telemetry::FirstStart,
 };
 
 /// How much longer than the worker's grace a server waits before it writes the outcome of a stop.
@@ -52,6 +53,8 @@ pub(super) struct RemoteTask {
     wake: Option<Timestamp>,
     resume: Option<Duration>,
     grace_ends: Option<Duration>,
+    /// The claim, which counts when its run is sent.
+    first_start: Option<FirstStart>,
 }
 
 /// A run that the worker is to start.
@@ -96,6 +99,7 @@ fn config(task: &Task, offer: &Offer, limits: Limits) -> Config {
         takes_signals: offer.signals,
         idle_runs: IDLE_RUNS,
         named_runs: true,
+        claim_per_attempt: has_limit_on_starts(task),
     }
 }
 
@@ -150,6 +154,7 @@ impl RemoteTask {
             wake: None,
             resume: None,
             grace_ends: None,
+            first_start: None,
         };
         (task, inputs)
     }
@@ -217,6 +222,11 @@ impl RemoteTask {
             }
         }
         asked
+    }
+
+    /// Returns whether it was claimed beyond a limit, for its commands: the store then holds it back.
+    pub(super) fn is_over_limit(&self) -> bool {
+        self.over_limit
     }
 
     /// Returns whether no answer has carried the run yet.
@@ -313,68 +323,6 @@ impl RemoteTask {
         }
         Verdict::Fine
     }
-
-    /// Returns the run to send, once for each request that may carry it.
-    pub(super) fn take_start(&mut self, seq: u64, env: Env) -> Option<Start> {
-        // The run before may still go on: it is stopped first.
-        if self.over.is_some() {
-            return None;
-        }
-        let start = self.start.as_mut().filter(|start| start.sent.is_none())?;
-        start.sent = Some(seq);
-        self.began = Some((start.run, env.elapsed));
-        let Starting { run, attempt, .. } = *start;
-        let state = self.machine.state();
-        let waits = state.waits.as_deref();
-        let end_by = state.deadlines.as_ref().and_then(|all| all.end_by);
-        let ends_in = end_by.map(|at| Duration::try_from(at.duration_since(env.now)));
-        Some(Start {
-            id: self.task.id.clone(),
-            fence: self.claim.fence,
-            run,
-            kind: self.task.kind.clone(),
-            props: self.task.props.clone(),
-            data: state.data.clone(),
-            data_version: state.data_version,
-            labels: self.task.labels.clone(),
-            meta: self.task.meta.clone(),
-            attempt,
-            incarnation: state.incarnation,
-            n: state.reported().saturating_add(1),
-            signals: self.signalled(run, 0),
-            waited: waits.map_or_else(Vec::new, waited),
-            awaited_signal: state.awaited_signal.as_deref().map(|signal| Awaited {
-                name: signal.name().to_owned(),
-                expired: signal.has_expired(env.now),
-            }),
-            last_error: state.errors.last().cloned(),
-            grace_ms: self.grace.as_millis() as u64,
-            ends_in_ms: ends_in.map(|left| left.unwrap_or_default().as_millis() as u64),
-        })
-    }
-
-    fn signalled(&self, run: u64, after: u64) -> Vec<Signalled> {
-        let new = self.signals.iter().filter(|(order, _)| *order > after);
-        let new = new.map(|(order, command)| Signalled {
-            id: self.task.id.clone(),
-            fence: self.claim.fence,
-            run,
-            order: *order,
-            command: command.clone(),
-        });
-        new.collect()
-    }
-}
-
-/// Returns the outcomes of the tasks that were waited for.
-fn waited(waits: &Waits) -> Vec<Waited> {
-    let all = waits
-        .tasks
-        .iter()
-        .cloned()
-        .zip(waits.outcomes.iter().copied());
-    all.map(|(task, outcome)| Waited::new(task, outcome))
-        .collect()
 }
 
 /// Returns the name of a stop in the protocol.

@@ -13,6 +13,7 @@ use super::{
     claims::{Entry, Turn},
     desk::Desk,
     error::WorkerError,
+    hall::Ended,
     protocol::{Held, Offer},
     task::RemoteTask,
     worker::{Notice, Worker},
@@ -51,8 +52,7 @@ impl Turn {
             if let Some(record) = record.filter(|record| !worker.is_described(&record.spec)) {
                 // It has registered again through another server.
                 worker.offers(&record.spec);
-                let kinds = desk.hall().add(worker);
-                desk.covers(kinds);
+                desk.offers(worker);
             }
             return Ok(());
         }
@@ -82,8 +82,7 @@ impl Turn {
         (self.speaks, self.seq) = (true, seq);
         worker.describe(&record.spec, status);
         worker.board().answers.clear();
-        let kinds = desk.hall().add(worker);
-        desk.covers(kinds);
+        desk.offers(worker);
         if !orders.is_empty() {
             for order in orders {
                 worker.tell(Notice::Node(order));
@@ -120,7 +119,7 @@ impl Turn {
     /// Drops every machine: this process no longer knows the state of the claims.
     pub(super) fn forget(&mut self, desk: &Arc<Desk>) {
         for id in self.tasks.keys() {
-            desk.hall().disowns(id, self.lease.id);
+            desk.hall().disowns(id, self.lease.id, desk.moment());
         }
         if self.speaks {
             desk.coordinator.detach(&self.lease);
@@ -189,12 +188,19 @@ impl Turn {
             if task.is_unfinished() {
                 self.fenced.insert((id.clone(), task.claim.fence));
             }
-            let runs_again = task.state().code() == StateKind::Runnable;
-            let is_stopped = self.stops.contains_key(id);
+            let ended = Ended {
+                order: task.order,
+                runs_again: task.state().code() == StateKind::Runnable
+                    && !task.is_over_limit()
+                    && !task.machine.ends_for_next_attempt(),
+                is_stopped: self.stops.contains_key(id),
+                signalled: task.machine.holds_signals(),
+            };
             self.tasks.remove(id);
             let now = desk.moment();
-            desk.hall()
-                .released(id, self.lease.id, (runs_again, is_stopped), now);
+            desk.hall().released(id, self.lease.id, ended, now);
+            // It may be due before anything else is.
+            desk.work.notify_one();
             for command in self.stops.remove(id).into_iter().flatten() {
                 desk.acknowledge(&self.lease, command, "released");
             }

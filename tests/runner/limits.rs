@@ -268,3 +268,35 @@ async fn a_task_with_a_start_is_not_early() {
     let late = started.duration_since(at);
     assert!(!late.is_negative() && late.as_millis() < 1000, "{late}");
 }
+
+/// Retries and sleeps counted as no start while the claim was kept, so more calls were made than the limit allows.
+#[tokio::test(start_paused = true)]
+async fn each_attempt_of_a_task_with_a_limit_on_starts_is_a_start() {
+    let world = World::new().await;
+    let starts = Arc::new(Mutex::new(Vec::new()));
+    let (seen, node) = (starts.clone(), world.node("n"));
+    let _node = node
+        .handler("k", move |task: TaskContext| {
+            let mut seen = seen.lock().unwrap();
+            seen.push(tokio::time::Instant::now());
+            let message = match task.attempt() {
+                1 if seen.len() == 1 => Message::sleep_for(secs(1)),
+                1..4 => Message::error("no"),
+                _ => Message::complete(),
+            };
+            async { message }
+        })
+        .start()
+        .await
+        .unwrap();
+    let task = NewTask::new("k").limit(Limit::starts("api", 2, secs(10)).unwrap());
+    let id = world.client.submit(task).await.unwrap().into_id();
+    let record = world.client.wait(&id).await.unwrap();
+    let starts = starts.lock().unwrap();
+    assert_eq!(starts.len(), 5, "a sleep, three failures and the end");
+    assert_eq!(record.state.unwrap().claims, 5);
+    for three in starts.windows(3) {
+        let apart = three[2] - three[0];
+        assert!(apart >= secs(10), "three starts within {apart:?}");
+    }
+}

@@ -261,6 +261,46 @@ async fn a_signal_to_a_full_node_waits_for_room_without_claims() {
     assert_eq!(world.client.wait_outcome(&sent).await.unwrap(), answered(7));
 }
 
+/// Answers one signal, and releases its task while others wait.
+async fn one_at_a_time(task: TaskContext) -> Result<Message, BoxError> {
+    let Some(Command::Signal(signal)) = task.commands().next().await else {
+        return Ok(Message::release());
+    };
+    let sum = task.data::<u64>()?.unwrap_or(0) + 1;
+    task.answer_with(&signal, &sum, &sum).await?;
+    match sum {
+        5 => Ok(Message::complete()),
+        _ => Ok(Message::release()),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_released_while_signals_wait_is_claimed_for_them() {
+    let world = World::new().await;
+    let waits = world.client.submit(NewTask::new("one")).await.unwrap();
+    let mut sent = Vec::new();
+    for n in 0..5 {
+        sent.push(
+            world
+                .client
+                .command(&waits, signal("add", n))
+                .await
+                .unwrap(),
+        );
+    }
+    let node = world.node("n").handler("one", one_at_a_time);
+    let _node = node.start().await.unwrap();
+    // Each release goes to other nodes first, for a second.
+    let all = async {
+        for (n, sent) in (1..).zip(&sent) {
+            assert_eq!(world.client.wait_outcome(sent).await.unwrap(), answered(n));
+        }
+    };
+    tokio::time::timeout(secs(30), all).await.unwrap();
+    let record = world.client.wait(&waits).await.unwrap();
+    assert_eq!(record.state.unwrap().claims, 5);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reply_whose_answer_was_lost_is_stored_once() {
     let world = World::new().await;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use windlass::{
-    ActionKind, BoxError, Command, KindConfig, Message, NewTask, Outcome, Retry, StateKind,
+    ActionKind, BoxError, Command, KindConfig, Limit, Message, NewTask, Outcome, Retry, StateKind,
     TaskContext,
     testing::{Simulation, simulation::Error},
 };
@@ -314,4 +314,27 @@ async fn a_deleted_task_stops_its_handler() {
     let new = new.await.unwrap();
     simulation.advance(Duration::ZERO).await.unwrap();
     assert_eq!(simulation.history(&new).await.unwrap().claims(), 1);
+}
+
+#[tokio::test]
+async fn each_attempt_of_a_task_with_a_limit_on_starts_is_a_start() -> Result<(), BoxError> {
+    let starts = Arc::new(AtomicU32::new(0));
+    let seen = starts.clone();
+    let fails = move |_: TaskContext| {
+        seen.fetch_add(1, Ordering::SeqCst);
+        async { Message::error("no") }
+    };
+    let builder = Simulation::builder().handler("k", fails);
+    let mut simulation = builder.start().await?;
+    let limit = Limit::starts("api", 2, HOUR)?;
+    simulation
+        .client()
+        .submit(NewTask::new("k").limit(limit))
+        .await?;
+    for (hours, expected) in [(0, 2), (1, 4), (2, 6), (3, 8)] {
+        let minutes = Duration::from_secs(if hours == 0 { 1800 } else { 3600 });
+        simulation.advance(minutes).await?;
+        assert_eq!(starts.load(Ordering::SeqCst), expected, "after {hours} h");
+    }
+    Ok(())
 }

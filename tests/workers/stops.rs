@@ -1,8 +1,10 @@
 //! Stops: commands, graces, and commands of operators to workers.
 
+use std::{collections::HashSet, time::Duration};
+
 use serde_json::json;
 use windlass::{
-    Client, Command, StateKind,
+    Client, Command, Limit, NewTask, StateKind,
     store::{NodeCommand, NodeCommandId},
     workers::{
         Workers,
@@ -238,4 +240,62 @@ async fn a_task_is_stopped_on_a_worker() {
     worker.report(&server, "a", releases).await;
     let outcome = answered(&client, &server, &mut worker, order).await;
     assert_eq!(outcome, "released");
+}
+
+#[tokio::test]
+async fn a_task_that_is_released_while_signals_wait_runs_again() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    let id = submit(&client, "a").await;
+    let mut sent = Vec::new();
+    for n in 0..2 {
+        let signal = Command::signal("add", &n).unwrap();
+        sent.push(client.command(&id, signal).await.unwrap());
+    }
+    for n in 0..2 {
+        within("a run", async {
+            while worker.runs.is_empty() {
+                worker.exchange(&server, 3000).await;
+            }
+        })
+        .await;
+        let order = worker.runs["a"].start.signals[0].order;
+        let reply = json!({"answer": {"signal": order, "reply": n}});
+        let answered = worker.report(&server, "a", reply).await;
+        assert_eq!(answered.result, ResultCode::Applied);
+        let released = json!({"return": {"message": "release"}});
+        let released = worker.report(&server, "a", released).await;
+        assert_eq!(released.state, Some(StateKind::Runnable));
+        client.wait_outcome(&sent[n]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn each_attempt_of_a_task_with_a_limit_on_starts_has_a_claim_of_its_own() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    let limit = Limit::starts("api", 100, Duration::from_secs(1)).unwrap();
+    let task = NewTask::new("k").id("a").limit(limit);
+    client.submit(task).await.unwrap();
+    let mut fences = HashSet::new();
+    for message in [
+        json!({"message": "sleep", "until": "in 10ms"}),
+        json!({"message": "error", "error": "no"}),
+        json!({"message": "complete"}),
+    ] {
+        within("a run", async {
+            while worker.runs.is_empty() {
+                worker.exchange(&server, 3000).await;
+            }
+        })
+        .await;
+        fences.insert(worker.runs["a"].held.fence);
+        let result = worker
+            .report(&server, "a", json!({ "return": message }))
+            .await;
+        assert_eq!(result.result, ResultCode::Applied, "{result:?}");
+    }
+    assert_eq!(fences.len(), 3, "as many claims as attempts");
 }

@@ -1,14 +1,19 @@
 //! [`Accumulator`]: counts changes. Pure: times are arguments, and the caller reads the tasks.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use windlass_statemachine::{Kind, StateKind, TaskId, TaskStatus};
 
+mod starts;
+
 use super::{
     ring::{Counts, Ring, Slot},
     summary::{KindActivity, Lateness, PerSecond, Summary, Window},
-    tasks::{Due, Known, Outcome, Tasks},
+    tasks::{Claim, Due, Known, Outcome, Tasks},
 };
 use crate::{
     store::{Change, ChangeKind, TaskRecord},
@@ -36,6 +41,8 @@ pub(super) struct Accumulator {
     /// The kinds that are counted by themselves, each with the time of its last count.
     kinds: BTreeMap<Kind, Duration>,
     tasks: Tasks,
+    /// The claims that may only carry out a command, by the times at which they were reported.
+    unsure: VecDeque<(Duration, TaskId)>,
     /// Whether a task was claimed that had not changed before.
     has_backlog: bool,
 }
@@ -63,13 +70,16 @@ impl Accumulator {
             minutes: Ring::new(MINUTE, 60),
             kinds: BTreeMap::new(),
             tasks: Tasks::default(),
+            unsure: VecDeque::new(),
             has_backlog: true,
         }
     }
 
     /// Counts changes that were just reported.
     pub(super) fn take(&mut self, at: Duration, changes: &[Change]) {
+        self.settle(at);
         for change in changes {
+            self.decide(change);
             self.take_one(at, change);
         }
     }
@@ -83,19 +93,12 @@ impl Accumulator {
                 self.enters(id, *state, change.at);
             }
             ChangeKind::Claimed { fence, .. } => {
-                self.count(at, id, Outcome::Started);
-                let known = self.tasks.entry(id);
-                match known.due {
-                    Due::Since(due) => self.late(at, due, change.at),
-                    // Before its time a task is claimed only for a command.
-                    Due::From(due) if due <= change.at => self.late(at, due, change.at),
-                    Due::From(_) | Due::Never => {}
-                    Due::Asleep | Due::Unknown => {
-                        self.has_backlog |= known.due == Due::Unknown;
-                        known.claim = Some((*fence, change.at, at));
-                        self.tasks.want(id, false);
-                    }
-                }
+                let claim = Claim {
+                    fence: *fence,
+                    claimed: change.at,
+                    at,
+                };
+                self.claimed(id, claim);
             }
             ChangeKind::Moved { to, .. } => {
                 match to {
@@ -121,9 +124,11 @@ impl Accumulator {
                 }
             }
             ChangeKind::Quarantined | ChangeKind::Deleted => self.tasks.forget(id),
-            ChangeKind::Checkpointed { .. }
-            | ChangeKind::Commanded { .. }
-            | ChangeKind::MalformedCommand { .. } => {}
+            ChangeKind::Commanded { .. } => {
+                let known = self.tasks.entry(id);
+                known.is_commanded |= !known.is_owned;
+            }
+            ChangeKind::Checkpointed { .. } | ChangeKind::MalformedCommand { .. } => {}
         }
     }
 
@@ -131,6 +136,7 @@ impl Accumulator {
     fn enters(&mut self, id: &TaskId, state: StateKind, now: Timestamp) {
         let known = self.tasks.entry(id);
         known.has_ended = state.is_terminal();
+        known.is_owned &= !known.has_ended;
         known.due = match state {
             StateKind::Runnable | StateKind::Fault => Due::Since(now),
             StateKind::Sleeping => Due::Asleep,
@@ -149,6 +155,9 @@ impl Accumulator {
             && let Due::Since(_) = known.due
         {
             known.due = Due::Since(now);
+        }
+        if let Some(known) = self.tasks.get_mut(id) {
+            known.is_owned = false;
         }
     }
 
@@ -299,7 +308,8 @@ fn wake_up(known: &mut Known, record: &TaskRecord) -> Option<(Duration, Timestam
         known.due = Due::From(until);
     }
     // The state is still the one that was claimed.
-    let (due, (fence, claimed, at)) = (state.due()?, claim?);
+    let (due, claim) = (state.due()?, claim?);
+    let Claim { fence, claimed, at } = claim;
     let is_same = record.node.is_some() && record.fence == fence && state.since <= claimed;
     (is_same && due <= claimed).then_some((at, due, claimed))
 }

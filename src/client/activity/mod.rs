@@ -120,8 +120,9 @@ impl Activity {
     /// Returns the counts at this moment.
     pub fn summary(&self) -> Summary {
         let now = self.counted.client.now();
-        let counted = self.counted.lock();
-        let (accumulator, start) = &*counted;
+        let mut counted = self.counted.lock();
+        let (accumulator, start) = &mut *counted;
+        accumulator.settle(start.elapsed());
         accumulator.summary(start.elapsed(), now)
     }
 }

@@ -39,13 +39,29 @@ pub(super) enum Outcome {
     Lost,
 }
 
+/// A claim of a task.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claim {
+    pub(super) fence: Fence,
+    /// The time of the claim.
+    pub(super) claimed: Timestamp,
+    /// When it was reported.
+    pub(super) at: Duration,
+}
+
 /// What is known of a task.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) kind: Option<Kind>,
     pub(super) due: Due,
-    /// The claim whose due time is not known yet, with the time of the claim and when it was reported.
-    pub(super) claim: Option<(Fence, Timestamp, Duration)>,
+    /// The claim whose due time is not known yet.
+    pub(super) claim: Option<Claim>,
+    /// Whether a node has the task, as far as is known.
+    pub(super) is_owned: bool,
+    /// Whether a command was sent while no node had the task: the next claim may only carry it out.
+    pub(super) is_commanded: bool,
+    /// The claim that may only carry out a command, with the due time of the task.
+    pub(super) unsure: Option<(Claim, Due)>,
     /// What the kind is counted for once it is known, with the time of each.
     pub(super) outcomes: Vec<(Duration, Outcome)>,
     /// Whether the task is in a queue to be read.

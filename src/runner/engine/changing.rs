@@ -71,6 +71,7 @@ impl Engine {
         }
         info!(node = %self.deps.node, %kind, "added a handler");
         self.capacity.set_slots_of(kind.clone(), entry.config.slots);
+        self.metrics.begin(std::iter::once(&kind));
         named.insert(kind, Arc::new(entry));
         self.describe();
         self.list_again();

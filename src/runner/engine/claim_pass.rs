@@ -167,7 +167,7 @@ impl Engine {
                 }
                 let late = late.and_then(|late| Duration::try_from(late).ok());
                 let metrics = self.metrics.of(&claimed.task.kind);
-                metrics.claimed(late, claimed.abandoned);
+                pending.first_start = Some(metrics.claimed(late, claimed.abandoned));
                 self.begin(claimed, pending);
             }
             Ok(None) if view.sleeping && !view.commanded && pending.latest.is_none() => {
@@ -309,6 +309,7 @@ impl Engine {
             timers: timers::Set::default(),
             asks: Asks::default(),
             latest: pending.latest,
+            first_start: pending.first_start,
             failed: None,
             is_balanced: false,
             stop_orders: pending.stop_orders,

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use windlass_statemachine::{Kind, QueuedCommand, TaskId};
 
 use super::reported::Reported;
-use crate::store::NodeCommandId;
+use crate::{store::NodeCommandId, telemetry::FirstStart};
 
 /// How many claim calls may be under way.
 const CALLS: usize = 4;
@@ -29,6 +29,8 @@ pub(super) struct PendingClaim {
     pub(super) unlisted: bool,
     /// Node commands to stop the task, which may be on this node already.
     pub(super) stop_orders: Vec<NodeCommandId>,
+    /// The claim, which counts when its handler starts.
+    pub(super) first_start: Option<FirstStart>,
 }
 
 /// The claims that are under way: the tasks, and the calls that carry them.

@@ -213,8 +213,10 @@ impl Engine {
         };
         let state = slot.machine.state();
         let is_runnable = matches!(state.status, TaskStatus::Runnable);
-        // The store holds back a task that was claimed beyond a limit.
-        if end == End::Dropped(StateKind::Runnable) && is_runnable && !slot.over_limit {
+        // The store holds back a task that was claimed beyond a limit. The next attempt of a task with a limit on
+        // starts only needs another claim.
+        let goes_on = slot.over_limit || slot.machine.ends_for_next_attempt();
+        if end == End::Dropped(StateKind::Runnable) && is_runnable && !goes_on {
             // The task was released while it could run: other nodes go first.
             let wait = if slot.stop_orders.is_empty() { 1 } else { 30 };
             let until = Instant::now() + Duration::from_secs(wait);

@@ -164,6 +164,8 @@ impl Engine {
         let default = deps.kinds.default.as_ref();
         let slots_of_default = default.and_then(|entry| entry.config.slots);
         let now = Instant::now();
+        let mut metrics = NodeMetrics::new();
+        metrics.begin(deps.kinds.named.keys());
         Self {
             mode: NodeMode::default(),
             lease: None,
@@ -181,7 +183,7 @@ impl Engine {
             balances: false,
             balance_orders: Vec::new(),
             node_faults: NodeFaults::default(),
-            metrics: NodeMetrics::new(),
+            metrics,
             gauges: Gauges::new(now, deps.config.gauges_every),
             outbox: Outbox::new(deps.coordinator.clone()),
             group_returns: GroupReturns::default(),

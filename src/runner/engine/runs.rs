@@ -78,6 +78,9 @@ impl Engine {
         );
         self.node_faults.starts(&slot.task.kind, began);
         slot.metrics.started();
+        if let Some(first) = slot.first_start.take() {
+            first.count();
+        }
         let run = Run {
             number,
             abort,

@@ -14,7 +14,7 @@ use crate::{
     handler::{RunData, Signals, Stored},
     runner::{kinds::KindEntry, snapshot::RunningTask},
     store::{Claim, NodeCommandId},
-    telemetry::{self, KindMetrics, Moved},
+    telemetry::{self, FirstStart, KindMetrics, Moved},
 };
 
 /// A handler that runs.
@@ -64,6 +64,8 @@ pub(super) struct Slot {
     pub(super) machine: Machine,
     pub(super) kind: Arc<KindEntry>,
     pub(super) metrics: Arc<KindMetrics>,
+    /// The claim, which counts when its handler starts.
+    pub(super) first_start: Option<FirstStart>,
     /// The transitions in the write under way. They are counted when it is durable.
     pub(super) moved: Moved,
     pub(super) run: Option<Run>,

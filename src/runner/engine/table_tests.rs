@@ -50,6 +50,7 @@ fn slot(id: &str) -> Slot {
         timers: Default::default(),
         asks: Default::default(),
         latest: None,
+        first_start: None,
         failed: None,
         is_balanced: false,
         stop_orders: Vec::new(),

@@ -88,6 +88,7 @@ macro_rules! __conformance_of_nodes {
                 new_tasks_are_reported,
                 claims_and_transitions_are_reported,
                 commands_are_reported,
+                a_release_reports_what_still_waits,
                 a_new_watch_reports_waiting_commands,
                 the_last_state_is_reported,
                 node_commands_are_reported,

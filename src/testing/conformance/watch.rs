@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use windlass_statemachine::{Command, Message, StateKind};
+use windlass_statemachine::{Command, Message, Outcome, Signal, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, assert_matches, command_of, id, sending, task, with_data},
+    kit::{Kit, assert_matches, command_of, id, sending, settle, task, with_data},
     wait::Watcher,
 };
 use crate::store::{Error, Event, NodeCommand, TaskView};
@@ -171,6 +171,37 @@ pub async fn commands_are_reported(harness: &dyn Harness) {
             matches!(event, Event::Gone { id: task, .. } if *task == id("a")).then_some(())
         })
         .await;
+}
+
+/// The release of a task while signals or commands wait for it is reported, to the owner too, as a task that can be
+/// claimed for them.
+pub async fn a_release_reports_what_still_waits(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    let mut watches = [kit.watch(&node).await, kit.watch(&other).await];
+    for watch in &mut watches {
+        watch.listed().await;
+    }
+    kit.submit("a").await;
+    let signal = |name: &str| Command::Signal(Signal::new(name));
+    // The queue is read with the claim, then it grows.
+    for (round, later) in [signal("later"), Command::Run].into_iter().enumerate() {
+        kit.send("a", &format!("first {round}"), signal("first"))
+            .await;
+        let claimed = kit.claim(&node, "a").await;
+        watches[1]
+            .task("a", "a claim", |v| v.claimed_by == Some(node.id))
+            .await;
+        kit.send("a", &format!("later {round}"), later).await;
+        let order = claimed.commands[0].order;
+        let mut write = kit.write(&claimed, &Message::release());
+        settle(&mut write, order, Outcome::Unanswered);
+        kit.try_write(&claimed, write).await.unwrap();
+        for watch in &mut watches {
+            let free = |v: &TaskView| v.claimed_by.is_none() && v.commanded && v.due.is_some();
+            watch.task("a", "a release", free).await;
+        }
+    }
 }
 
 /// A new watch of the owner reports the queued commands of a claimed task.

@@ -79,6 +79,8 @@ pub struct Machine {
     late: Option<Duration>,
     /// Whether a handler was started for this claim.
     has_run: bool,
+    /// Whether an attempt under this claim has failed or gone to sleep, so that the next one has a claim of its own.
+    attempted: bool,
     /// The progress that the last run under this claim reported, if there was a run. Each run begins
     /// without progress.
     progress: Option<Option<Progress>>,
@@ -111,6 +113,7 @@ impl Machine {
             stop: None,
             late: None,
             has_run: false,
+            attempted: false,
             progress: None,
             abandoned,
             run: None,
@@ -136,6 +139,7 @@ impl Machine {
     /// #     stop_grace: std::time::Duration::from_secs(30), park_after: std::time::Duration::ZERO,
     /// #     retry: Arc::new(Retry::default()), max_data_bytes: 1 << 20, data_version: 1, max_outcomes: 100,
     /// #     takes_signals: true, idle_runs: 10, named_runs: true,
+    /// #     claim_per_attempt: false,
     /// # };
     /// let env = Env { now: jiff::Timestamp::UNIX_EPOCH, elapsed: Default::default(), jitter: 0.0 };
     /// let mut machine = Machine::adopt(config, TaskState::new(env.now), 0);
@@ -200,6 +204,12 @@ impl Machine {
     /// Returns whether signals wait for a handler.
     pub fn holds_signals(&self) -> bool {
         !self.signals.is_empty()
+    }
+
+    /// Returns whether the claim ends for the next attempt, which has a claim of its own
+    /// ([`Config::claim_per_attempt`]).
+    pub fn ends_for_next_attempt(&self) -> bool {
+        self.attempted
     }
 
     /// Returns whether a write is under way.
@@ -342,6 +352,9 @@ impl Machine {
     fn parks(&self, until: Timestamp, now: Timestamp) -> bool {
         if !self.signals.is_empty() {
             return false;
+        }
+        if self.config.claim_per_attempt {
+            return true;
         }
         let longest =
             SignedDuration::try_from(self.config.park_after).unwrap_or(SignedDuration::MAX);

@@ -66,8 +66,14 @@ impl Machine {
         if self.stop.is_some() && !draft.drop_claim && !draft.state.code().is_terminal() {
             let _ = draft.apply(&Message::release(), None, env);
         }
+        if self.config.claim_per_attempt {
+            let ends = |to| matches!(to, StateKind::Fault | StateKind::Sleeping);
+            self.attempted |= draft.steps.iter().any(|step| ends(step.to));
+        }
         draft.drop_claim |= match draft.state.status {
             _ if draft.state.code().is_terminal() => true,
+            // Its commands and signals wait for the next claim.
+            TaskStatus::Runnable if self.attempted && !self.has_turn() => true,
             // More commands are queued: the next write decides.
             _ if !self.queue.is_empty() => false,
             // A task with signals would be claimed again at once, so it keeps the claim.

@@ -45,6 +45,7 @@ pub(crate) fn config(retry: impl RetryPolicy + 'static) -> Config {
         takes_signals: true,
         idle_runs: 100,
         named_runs: false,
+        claim_per_attempt: false,
     }
 }
 

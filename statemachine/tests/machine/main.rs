@@ -22,6 +22,7 @@ mod phases;
 mod refused;
 mod replies;
 mod signals;
+mod starts;
 mod stopping;
 mod waits;
 

@@ -151,6 +151,7 @@ impl World {
             assert_eq!(self.handler, Handler::None, "{:#?}", self.log);
             self.worker.run = None;
             let is_new = self.durable.version == 3;
+            self.attempted = false;
             let abandoned = self.abandoned && is_new;
             self.machine = Machine::new(self.config.clone(), self.durable.clone(), abandoned);
         } else {

@@ -154,12 +154,17 @@ impl World {
             assert!(!write.drop_claim, "{log}");
         }
 
+        if self.config.claim_per_attempt && self.handler == Handler::None {
+            let ends = |to| matches!(to, StateKind::Fault | StateKind::Sleeping);
+            self.attempted |= write.steps.iter().any(|step| ends(step.to));
+        }
         // The claim is kept for what runs on here and for short sleeps, for nothing else.
         let released = write.steps.iter().any(|s| s.message == ActionKind::Release);
         let more = write.outcomes.len() < self.waiting.len();
         let keeps = match state.status {
             _ if more && self.handler == Handler::None => !state.code().is_terminal(),
-            TaskStatus::Runnable => true,
+            TaskStatus::Runnable => !self.attempted,
+            TaskStatus::Sleeping { .. } if self.config.claim_per_attempt => false,
             TaskStatus::Sleeping { until } => until <= self.now + SignedDuration::from_secs(10),
             _ => false,
         };

@@ -97,15 +97,16 @@ pub(super) fn configs() -> impl Strategy<Value = Config> {
         Just(config(Fixed(Decision::Sleep(Wake::After(Duration::MAX))))),
     ];
     let most = prop_oneof![1..5usize, Just(1000)];
-    let named = any::<bool>();
-    (policies, most, 1..4u32, named).prop_map(|(config, max_outcomes, idle_runs, named_runs)| {
-        Config {
+    let named = any::<(bool, bool)>();
+    (policies, most, 1..4u32, named).prop_map(
+        |(config, max_outcomes, idle_runs, (named_runs, claim_per_attempt))| Config {
             max_outcomes,
             idle_runs,
             named_runs,
+            claim_per_attempt,
             ..config
-        }
-    })
+        },
+    )
 }
 
 pub(super) fn starts() -> impl Strategy<Value = (TaskState, bool)> {

@@ -48,6 +48,8 @@ pub(super) struct World {
     pub(super) handler: Handler,
     /// Whether the handler last returned an error that no retry fixes.
     pub(super) failed_for_good: bool,
+    /// Whether an attempt under this claim has failed or gone to sleep, for a task with a claim for each attempt.
+    pub(super) attempted: bool,
     /// What the handler has returned last.
     pub(super) returned: Option<Message>,
     pub(super) wake: Option<Timestamp>,
@@ -89,6 +91,7 @@ impl World {
             write: None,
             handler: Handler::None,
             failed_for_good: false,
+            attempted: false,
             returned: None,
             wake: None,
             resume: None,

@@ -12,7 +12,7 @@ use super::{In, Node, RELEASED, Run, Slot, SlotId};
 use crate::{
     clock::Clock,
     handler::{AskRunner, Attempt, RunData, Sent, Signals, TaskContext},
-    runner::spawn,
+    runner::{due::Released, spawn},
     store::Commit,
     testing::{
         abort::AbortOnDrop,
@@ -162,10 +162,14 @@ impl Node {
             return;
         };
         let runnable = matches!(slot.machine.state().status, TaskStatus::Runnable);
-        if end == End::Dropped(StateKind::Runnable) && runnable && !slot.over_limit {
-            let until = now.at + RELEASED;
-            self.released
-                .insert(slot.task.id.clone(), (slot.order, until));
+        let goes_on = slot.over_limit || slot.machine.ends_for_next_attempt();
+        if end == End::Dropped(StateKind::Runnable) && runnable && !goes_on {
+            let released = Released {
+                order: slot.order,
+                until: now.at + RELEASED,
+                signalled: slot.machine.holds_signals(),
+            };
+            self.released.insert(slot.task.id.clone(), released);
         }
         if slot.run.is_none() {
             self.remove(id);

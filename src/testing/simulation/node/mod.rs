@@ -26,7 +26,11 @@ use super::{
 use crate::{
     KindConfig,
     handler::{Ask, RunData, Shared, Signals, StatefulHandler, Waiting},
-    runner::{config::PARK_AFTER, due::DueIndex, spawn::Ended},
+    runner::{
+        config::PARK_AFTER,
+        due::{DueIndex, Released},
+        spawn::Ended,
+    },
     store::{Claim, Claimed, Coordinator, Event, EventStream, Lease, TaskView},
     testing::abort::AbortOnDrop,
 };
@@ -86,8 +90,8 @@ pub(super) struct Node {
     due: DueIndex,
     slots: BTreeMap<SlotId, Slot>,
     by_task: HashMap<TaskId, SlotId>,
-    /// Tasks that were released while runnable: their orders, and the end of their deferral.
-    released: HashMap<TaskId, (u64, Instant)>,
+    /// Tasks that were released while runnable.
+    released: HashMap<TaskId, Released>,
     next_slot: SlotId,
     next_run: u64,
     /// The start of the time that passes for the machines.
@@ -263,13 +267,9 @@ impl Node {
             self.due.remove(&view.id);
             return;
         }
-        let released = self.released.remove(&view.id);
-        let until = released.and_then(|(order, until)| (order == view.order).then_some(until));
-        match until {
-            Some(until) if until > now.at && !view.commanded && !view.sleeping => {
-                self.due.put_off(view, until, now);
-            }
-            _ => self.due.upsert(view, now),
+        match self.released.remove(&view.id) {
+            Some(released) => released.enter(view, &mut self.due, now),
+            None => self.due.upsert(view, now),
         }
     }
 

@@ -1,0 +1,134 @@
+//! Which event lets a task be claimed again: whichever of an event and an answer comes first.
+
+use tokio::time::Instant;
+use windlass_statemachine::Task;
+
+use super::*;
+use crate::{
+    BoxError,
+    store::{Lease, NodeSpec, RemoteWorker, WorkerRecord},
+};
+
+type Tested = Result<(), BoxError>;
+
+fn moment() -> Moment {
+    Moment {
+        clock: jiff::Timestamp::UNIX_EPOCH,
+        at: Instant::now(),
+    }
+}
+
+fn worker(hall: &mut Hall) -> Result<Arc<Worker>, BoxError> {
+    let mut spec = NodeSpec::new("w".parse()?);
+    let kind = Kind::new("k")?;
+    (spec.slots, spec.kinds) = (1, Some(vec![kind.clone()]));
+    spec.slots_of.insert(kind, 1);
+    spec.worker = Some(RemoteWorker::default());
+    let lease = Lease::new(7, spec.name.clone(), Duration::from_secs(15));
+    let worker = Worker::new(WorkerRecord::new(lease, spec, "hash"));
+    hall.add(&worker);
+    Ok(worker)
+}
+
+/// Returns the view of the runnable task with this order.
+fn free(order: u64, commanded: bool) -> Result<TaskView, BoxError> {
+    let task = Task::new("a".parse()?, "k".parse()?);
+    Ok(TaskView {
+        id: task.id,
+        kind: task.kind,
+        labels: None,
+        data_version: 1,
+        priority: 0,
+        order,
+        due: Some(jiff::Timestamp::UNIX_EPOCH),
+        deadline: None,
+        sleeping: false,
+        claimed_by: None,
+        commanded,
+        fair_key: None,
+    })
+}
+
+fn ended(signalled: bool) -> Ended {
+    Ended {
+        order: 1,
+        runs_again: true,
+        is_stopped: false,
+        signalled,
+    }
+}
+
+/// Returns whether the worker may claim the task, now and after the pause of a released task.
+async fn claims(hall: &mut Hall, worker: &Worker) -> (bool, bool) {
+    let now = !hall.take_for(worker, moment()).is_empty();
+    tokio::time::sleep(AFTER_RELEASE + Duration::from_millis(2)).await;
+    (now, !hall.take_for(worker, moment()).is_empty())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_task_is_claimed_again_whether_its_event_or_the_answer_comes_first() -> Tested {
+    // Whether a command waits, whether only signals wait, and whether the task is claimed at once.
+    for (commanded, signalled, at_once) in [
+        (false, false, false),
+        (true, true, false),
+        (true, false, true),
+    ] {
+        for event_first in [true, false] {
+            let mut hall = Hall::default();
+            let worker = worker(&mut hall)?;
+            let view = free(1, commanded)?;
+            hall.owns(&view.id, 1, &worker);
+            let id = view.id.clone();
+            if event_first {
+                hall.view(view, moment());
+                hall.released(&id, 7, ended(signalled), moment());
+            } else {
+                hall.released(&id, 7, ended(signalled), moment());
+                hall.view(view, moment());
+            }
+            let case = format!(
+                "commanded {commanded}, signals {signalled}, the event first {event_first}"
+            );
+            let (now, later) = claims(&mut hall, &worker).await;
+            assert_eq!((now, later), (at_once, !at_once), "{case}");
+        }
+    }
+    Ok(())
+}
+
+/// The process stood still for longer than a lease, or another task has the id by now.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_free_before_its_claim_is_known_is_claimed_after_that_claim() -> Tested {
+    for order in [1, 2] {
+        let mut hall = Hall::default();
+        let worker = worker(&mut hall)?;
+        let view = free(order, false)?;
+        let id = view.id.clone();
+        hall.view(view, moment());
+        hall.owns(&id, 1, &worker);
+        assert!(hall.take_for(&worker, moment()).is_empty());
+        hall.disowns(&id, 7, moment());
+        assert_eq!(hall.take_for(&worker, moment()).len(), 1, "order {order}");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_during_a_claim_counts_more_than_its_failure() -> Tested {
+    for (ends, later) in [(false, 1), (true, 0)] {
+        let mut hall = Hall::default();
+        let worker = worker(&mut hall)?;
+        hall.view(free(1, false)?, moment());
+        let views = hall.take_for(&worker, moment());
+        let ids: Vec<_> = views.iter().map(|view| view.id.clone()).collect();
+        if ends {
+            hall.gone(&ids[0], 1, None);
+        }
+        hall.put_back(views, moment());
+        hall.claims_answered(ids.iter());
+        worker.board().claimed([Kind::new("k")?].iter());
+        tokio::time::sleep(LATER + Duration::from_millis(2)).await;
+        assert_eq!(hall.take_for(&worker, moment()).len(), later);
+    }
+    Ok(())
+}
