@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import time
@@ -58,9 +59,9 @@ def test_a_forked_child_cannot_use_the_job(rough: Server) -> None:
 
 def test_stops_of_a_handler_that_logs_all_the_time_cost_no_slot(rough: Server) -> None:
     client = rough.client()
-    for _ in range(10):
+    for _ in range(5):
         id = client.submit("chatters")["id"]
-        until("a line", lambda id=id: client.log(id)["lines"])
+        until("a line", functools.partial(lambda id: client.log(id)["lines"], id))
         assert client.kill(id, wait=20)["outcome"]["outcome"] == "applied"
         assert client.get(id)["attempts"] == 0
 

@@ -202,7 +202,8 @@ def test_it_works_beside_a_running_loop() -> None:
 
 
 def test_props_that_do_not_fit_fail_the_task_without_further_attempts() -> None:
-    life = testing.live(poll, "many")  # type: ignore[arg-type]
+    props: Any = "many"
+    life = testing.live(poll, props)
     assert (life.state, life.runs, life.errors) == ("failed", 1, ["props: expected int, got 'many'"])
 
 

@@ -165,7 +165,7 @@ class Hosts:
         """Why the last process was refused whose handlers were not those of the worker."""
         self.tasks: set[asyncio.Task[None]] = set()
         places = {task.place for task in app.tasks.values()}
-        self.most = dict.fromkeys(places, 1)
+        self.most: dict[Place, int] = dict.fromkeys(places, 1)
         if "process" in places:
             slots = sum(task.slots for task in app.tasks.values() if task.place == "process")
             self.most["process"] = min(slots, app.processes or slots)
