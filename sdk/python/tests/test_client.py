@@ -311,6 +311,47 @@ def test_a_codec_hides_values_from_the_server(server: Server, tmp_path: pathlib.
     assert "hunter" not in stored and "sealed" in stored
 
 
+def sizes_of(client: windlass.Client, most: int | None = None) -> list[int]:
+    """Notes how many tasks each request of a client submits. `most`: more are answered with the status 413."""
+    sizes: list[int] = []
+
+    def request(method: str, path: str, body: Any, **more: Any) -> Any:
+        if most is not None and len(body) > most:
+            raise windlass.ApiError(413, {"code": "body"}, path)
+        sizes.append(len(body))
+        return [{"id": task["id"]} for task in body]
+
+    client.request = request  # type: ignore[assignment, method-assign]
+    return sizes
+
+
+def test_submits_of_many_tasks_are_cut_by_number_and_bytes() -> None:
+    small = [{"kind": "a", "id": f"s{n}"} for n in range(1200)]
+    large = [{"kind": "a", "id": f"l{n}", "props": "x" * 900_000} for n in range(5)]
+    huge = [{"kind": "a", "id": "h", "props": "x" * 5_000_000}]
+    client = windlass.Client("http://localhost:1")
+    sizes = sizes_of(client)
+    answers = client.submit_many([*small, *large, *huge, *small[:1]])
+    assert sizes == [500, 500, 202, 2, 1, 1, 1]
+    assert [answer["id"] for answer in answers] == [task["id"] for task in [*small, *large, *huge, *small[:1]]]
+
+
+def test_a_submit_that_is_too_large_for_a_server_is_halved() -> None:
+    client = windlass.Client("http://localhost:1")
+    sizes = sizes_of(client, most=3)
+    answers = client.submit_many({"kind": "a", "id": f"s{n}"} for n in range(11))
+    assert max(sizes) <= 3 and [answer["id"] for answer in answers] == [f"s{n}" for n in range(11)]
+    sizes_of(client, most=0)
+    with pytest.raises(windlass.ApiError):
+        client.submit_many([{"kind": "a", "id": "one"}])
+
+
+def test_many_large_tasks_are_submitted(server: Server) -> None:
+    tasks = [{"kind": "a", "id": f"l{n}", "props": "x" * 900_000} for n in range(11)]  # More than --max-body, 8 MiB.
+    client = server.client()
+    assert [answer["submitted"] for answer in client.submit_many(tasks)] == ["new"] * 11
+
+
 def test_importing_needs_no_dependency() -> None:
     code = "import sys, windlass_tasks; print({'pydantic', 'msgspec', 'multiprocessing'} & set(sys.modules))"
     command = [sys.executable, "-c", code]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal as signals
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any, cast
@@ -10,7 +13,8 @@ from typing import Any, cast
 import pytest
 
 import windlass_tasks as windlass
-from windlass_tasks._host import Host, LoopRun, Run
+from windlass_tasks._frames import HEAD, LARGEST, BadFrame, frames, length, messages
+from windlass_tasks._host import Host, LoopHost, LoopRun, ProcessHost, Run
 from windlass_tasks._job import Json
 
 app = windlass.App("http://localhost:1")
@@ -26,6 +30,7 @@ class Fake:
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
+        self.pid = os.getpid()
         self.hears: Callable[[Any], None] = lambda message: None
 
     def send(self, message: Any) -> None:
@@ -126,3 +131,106 @@ def test_a_wait_that_a_signal_has_ended_ends_the_next_one_no_more() -> None:
     with pytest.raises(Waits):
         job.wait(60)
     assert [one.name for one in job.signals] == ["s1", "s2"]
+
+
+class Link:
+    """A connection whose writes are interrupted half-way by `interrupt`, as by a signal."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+        self.interrupt: Callable[[], None] = lambda: None
+
+    def sendall(self, data: bytes) -> None:
+        self.written += data[: len(data) // 2]
+        self.interrupt()
+        self.written += data[len(data) // 2 :]
+
+    def messages(self) -> list[Any]:
+        read, left = [], bytes(self.written)
+        while left:
+            size = length(left, LARGEST)
+            read += messages(left[HEAD : HEAD + size])
+            left = left[HEAD + size :]
+        return read
+
+
+def host_of(cls: type[Any]) -> tuple[Link, Any]:
+    link = Link()
+    return link, cls(cast(socket.socket, link), app.tasks)
+
+
+def logs_and_looks(job: windlass.Job[Any, Any]) -> None:
+    for _ in range(3):
+        job.log("a line")
+    assert [one.name for one in job.signals]
+
+
+def looks(job: windlass.Job[Any, Any]) -> None:
+    assert [one.name for one in job.signals]
+    job.progress(0.5)
+
+
+@pytest.mark.parametrize("handler", [logs_and_looks, looks])
+def test_a_stop_within_a_call_of_the_job_cuts_no_frame_and_comes_after_it(
+    handler: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task: Any = windlass.App("http://localhost:1").task("a", signals=True)(handler)
+    link, host = host_of(ProcessHost)
+    claim = {"id": "a", "kind": "a", "fence": 1, "run": 1, "n": 1, "signals": []}
+    run = Run(host, 1, task, claim)
+    run.signalled(signal(1))
+    run.order = 0
+
+    def interrupt() -> None:
+        link.interrupt = lambda: None
+        run.stopped({"reason": "command", "command": {"message": "pause"}})
+        signals.raise_signal(signals.SIGUSR1)
+
+    link.interrupt = interrupt
+    before = signals.signal(signals.SIGUSR1, host._raise)
+    try:
+        run.call()
+    finally:
+        signals.signal(signals.SIGUSR1, before)
+    sent = link.messages()
+    assert [message[0] for message in sent] == [sent[0][0], "return"], "the stop has come late"
+    assert sent[0][0] in ("tell", "took")
+    assert sent[1][2] == '{"message": "pause"}'
+
+
+def test_an_async_task_that_is_cancelled_before_its_first_step_is_released() -> None:
+    async def main() -> None:
+        link, host = host_of(LoopHost)
+        host.tasks = {"short": short}
+        host.loop, host.out = asyncio.get_running_loop(), []
+        claim = {"id": "a", "kind": "short", "fence": 1, "run": 1, "n": 1}
+        host.handle(["start", 1, claim])
+        host.handle(["stop", 1, {"reason": "shutdown", "interrupt": True}])
+        host.handle(["start", 2, {**claim, "id": "b"}])
+        for _ in range(5):
+            await asyncio.sleep(0)
+        ends = {key: text for name, key, text, _ in link.messages() if name == "return"}
+        assert ends == {1: '{"message": "release"}', 2: '{"message": "complete", "result": 7}'}
+        assert not host.runs
+
+    asyncio.run(main())
+
+
+@app.task("short")
+async def short(job: windlass.Job[Any, Any]) -> int:
+    return 7
+
+
+def test_what_is_no_frame_is_noticed_at_once() -> None:
+    whole = frames([["a", 1], ["b", "é"]])
+    assert messages(whole[HEAD : HEAD + length(whole, LARGEST)]) == [["a", 1], ["b", "é"]]
+    long = frames([["x" * 500_000]] * 5)
+    assert length(long, LARGEST) < len(long) - 2 * HEAD, "many messages are several frames"
+    with pytest.raises(BadFrame):
+        length(whole, 3)
+    for foreign in (b"garbage\n", b"\0\0\0\x10\0\0\0\0", b"\0" * 8, b"\n" + whole[:7]):
+        with pytest.raises(BadFrame):
+            length(foreign, LARGEST)
+    for body in (b"", b"{}", b"[1", b"\xff"):
+        with pytest.raises(BadFrame):
+            messages(body)

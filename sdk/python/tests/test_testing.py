@@ -1,9 +1,10 @@
-"""`windlass.testing`: single runs, virtual time, and crashes."""
+"""`windlass_tasks.testing`: single runs, virtual time, and crashes."""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -198,3 +199,64 @@ def test_it_works_beside_a_running_loop() -> None:
         return await asyncio.to_thread(testing.live, sync, 2)
 
     assert asyncio.run(inside()).result == 2
+
+
+def test_props_that_do_not_fit_fail_the_task_without_further_attempts() -> None:
+    props: Any = "many"
+    life = testing.live(poll, props)
+    assert (life.state, life.runs, life.errors) == ("failed", 1, ["props: expected int, got 'many'"])
+
+
+@app.task("reads-old", data_version=2)
+def reads_old(job: windlass.Job[None, Cursor]) -> int:
+    return job.data.page if job.data else -1
+
+
+def test_without_migrate_the_new_type_reads_older_data_if_it_can() -> None:
+    assert testing.run(reads_old, None, data={"page": 7, "old": 1}, data_version=1).result == 7
+    failed = testing.run(reads_old, None, data={"page": "7"}, data_version=1)
+    assert failed.messages[0].get("retry") is None, "a worker with a fixed program could not take the task"
+    assert "data.page: expected int" in failed.errors[0] and "has version 1" in failed.errors[0]
+
+
+@app.task("stops-itself")
+def stops_itself(job: windlass.Job[bool, Any]) -> None:
+    if job.props:
+        job.wait(1)
+    raise windlass.Stop
+
+
+def test_a_stop_that_a_handler_raises_by_itself_is_a_failed_attempt() -> None:
+    failed = testing.run(stops_itself, False)
+    assert failed.state == "sleeping" and "return job.release()" in failed.errors[0]
+    assert testing.live(stops_itself, False, attempts=3).state == "failed"
+    assert testing.run(stops_itself, True, stop="shutdown").messages == [{"message": "release"}]
+
+
+@app.task("forgets-await", signals=True)
+async def forgets_await(job: windlass.Job[str, int]) -> windlass.Next[str]:
+    if job.props == "checkpoint":
+        job.checkpoint(1)
+    elif job.props == "wait":
+        job.wait(1)
+    elif job.props == "reply":
+        job.reply(job.signals[0])
+    elif job.props == "gathered":
+        await asyncio.gather(job.checkpoint(1), job.wait(1))
+        await asyncio.create_task(job.wait(1))  # type: ignore[arg-type]
+    return job.complete("done")
+
+
+@pytest.mark.parametrize("call", ["checkpoint", "wait", "reply"])
+def test_a_call_that_is_not_awaited_is_a_failed_attempt_that_names_the_line(call: str) -> None:
+    failed = testing.run(forgets_await, call, signals=[("a", 1)])
+    lines, first = inspect.getsourcelines(forgets_await.handler)
+    line = first + next(n for n, text in enumerate(lines) if f"job.{call}(" in text)
+    assert failed.state == "sleeping"
+    wanted = f"TypeError: the handler has not awaited its call of {call} ({__file__}, line {line}): write `await job.{call}(...)`"
+    assert failed.errors == [wanted]
+    assert testing.live(forgets_await, call, signals=[(0.0, "a", 1)], attempts=2).state == "failed"
+
+
+def test_calls_that_are_awaited_in_any_way_are_no_failure() -> None:
+    assert testing.run(forgets_await, "gathered").result == "done"

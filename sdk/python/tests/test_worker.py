@@ -117,11 +117,12 @@ def test_errors_are_retried_or_final_by_their_type(shared: Server) -> None:
     assert client.get(ids["later"])["errors_total"] == 2
 
 
-def test_wrong_props_name_the_field(shared: Server) -> None:
+def test_wrong_props_name_the_field_and_fail_the_task_at_once(shared: Server) -> None:
     client = shared.client()
-    id = client.submit("pages-loop", {"count": "many"}, retry=1)["id"]
+    id = client.submit("pages-loop", {"count": "many"})["id"]
     with pytest.raises(windlass.TaskFailed, match=r"props\.count: expected int, got 'many'"):
         client.result(id, 20)
+    assert client.get(id)["errors_total"] == 1, "another attempt has found the same props"
 
 
 @pytest.mark.parametrize(("how", "text"), [(3, "ended with exit code 3"), (-9, "was killed by SIGKILL"), (-11, "SIGSEGV")])

@@ -1,4 +1,5 @@
-//! The wheel: the program `windlass` and the Python package, built by maturin.
+//! The wheel: the program `windlass` and the Python package, built by the command line of maturin. `pip install` of the folder
+//! uses another backend, which builds the package alone.
 
 use std::{
     fs, io,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import contextvars
 import ctypes
 import importlib
@@ -16,7 +17,6 @@ import queue
 import select
 import signal
 import socket
-import struct
 import sys
 import threading
 import time
@@ -24,25 +24,24 @@ import traceback
 from collections.abc import Awaitable
 from typing import Any
 
-from . import _trace
+from . import _token, _trace
+from ._awaits import NAMES, Awaits
+from ._frames import HEAD, LARGEST_CLAIMS, LARGEST_TEXT, frames, length, messages
 from ._job import Done, Job, Json, Next, Refused, Stop, _current
 from ._task import Task, made, make_job, outcome
+from ._version import VERSION
 
 logger = logging.getLogger("windlass_tasks")
 _LEFT = 70
 """The exit code when the worker's process is lost, or the time of its lease is over."""
 _BLOCKED = 1.0
+_LINE = 4096
+"""The most bytes of a line of the log."""
 
 
 def clock() -> float:
     """A clock that also runs while the machine sleeps, where there is one."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
-
-
-def frame(messages: Any) -> bytes:
-    """A list of messages as it is sent between the processes."""
-    data = json.dumps(messages).encode()
-    return struct.pack(">I", len(data)) + data
 
 
 def sound(text: str) -> str:
@@ -61,8 +60,9 @@ def _has_forked() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
 
 
-def _forked() -> None:
-    """The children of a handler end by signals, as those of any program."""
+def _forked(link: socket.socket) -> None:
+    """The children of a handler end by signals, as those of any program, and leave the connection to the worker alone."""
+    link.close()
     if threading.current_thread() is threading.main_thread():
         for number in _ENDS:
             signal.signal(number, signal.SIG_DFL)
@@ -72,6 +72,7 @@ def _forked() -> None:
 def main(link: socket.socket, where: dict[str, tuple[str, str]], place: str) -> None:
     """Runs handlers until the worker's process ends. `where` has the module and the name of each kind's handler."""
     os.setpgid(0, 0)  # The commands that handlers start end with them.
+    _keep_files()
     for number in _ENDS:
         signal.signal(number, lambda *_: None)  # The worker decides. An ignored signal would be ignored by commands, too.
     if sys.platform == "linux":
@@ -86,11 +87,22 @@ def main(link: socket.socket, where: dict[str, tuple[str, str]], place: str) -> 
         importlib.import_module(module)
         found = made.get((kind, module.replace("__main__", "__mp_main__"), name))
         if found is None:
-            raise SystemExit(f"windlass: importing {module} does not make {name} the handler of {kind}: decorate it in a module")
+            differs = f"importing {module} does not make {name} the handler of {kind}: decorate it in a module"
+            link.sendall(frames([["differs", differs]]))
+            raise SystemExit(f"windlass: {differs}")
         tasks[kind] = found
+    _token.keep()
     host = {"process": ProcessHost, "thread": ThreadHost, "loop": LoopHost}[place](link, tasks)
-    host.send(["ready"])
+    host.send(["ready", VERSION, {kind: task.data_version for kind, task in tasks.items()}])
     host.serve()
+
+
+def _keep_files() -> None:
+    """Keeps the files that the worker has opened for this process from the commands of handlers."""
+    for name in os.listdir("/dev/fd"):
+        if name.isdecimal() and int(name) > 2:
+            with contextlib.suppress(OSError):
+                os.set_inheritable(int(name), False)
 
 
 class Run:
@@ -113,11 +125,13 @@ class Run:
     def check(self) -> None:
         if self.is_over:
             raise RuntimeError(f"the run of task {self.claim['id']} has ended: its job can do nothing more")
+        if os.getpid() != self.host.pid:
+            raise RuntimeError(f"the job of task {self.claim['id']} belongs to the process that has forked: use it there")
 
     def tell(self, what: str, value: Any) -> None:
         self.check()
         if what == "log":
-            value = sound(value)
+            value = sound(value)[: _LINE + 1]  # The server marks a line that has more bytes than it keeps.
         elif "text" in value:
             value["text"] = sound(value["text"])
         self.host.send(["tell", self.key, what, json.dumps(value)])
@@ -145,8 +159,11 @@ class Run:
 
     def _ask(self, what: str, value: Any) -> int:
         self.check()
+        text = json.dumps(value, allow_nan=False)
+        if len(text) > LARGEST_TEXT:
+            raise Refused(_too_large(text))
         ticket = next(self.tickets)
-        self.host.send(["ask", self.key, ticket, what, json.dumps(value, allow_nan=False), self.order])
+        self.host.send(["ask", self.key, ticket, what, text, self.order])
         return ticket
 
     def _answered(self, error: str | None) -> None:
@@ -193,6 +210,8 @@ class Run:
         self.job = make_job(self.task, self.claim, self)
         self.job.stopping = self.stop
         _current.set(self.job)
+        if self.stop is not None:
+            raise self.stop
         return self.job
 
     def handled(self, job: Job[Any, Any]) -> Any:
@@ -222,15 +241,21 @@ class Run:
         self.host.runs.pop(self.key, None)
         self.is_over = True
         try:
-            message = outcome(self.task, self.job, returned, error)
+            message = outcome(self.task, self.job, returned, error, self.stop)
             if "error" in message:
                 message["error"] = sound(message["error"])
             text = json.dumps(message, allow_nan=False)
+            if len(text) > LARGEST_TEXT:
+                raise ValueError(_too_large(text))
         except Exception as wrong:  # A codec, or the text of an exception.
             raised = "" if error is None else f" after a {type(error).__name__}"
             text = f"what the handler has returned cannot be stored{raised}: {type(wrong).__name__}: {wrong}"
             text = json.dumps({"message": "error", "error": sound(text)})
         self.host.send(["return", self.key, text, self.order])
+
+
+def _too_large(text: str) -> str:
+    return f"it has {len(text):,} bytes; a task has room for one MiB"
 
 
 class Host:
@@ -242,20 +267,42 @@ class Host:
         self.until = float("inf")
         self.sending = threading.Lock()
         self.pid = os.getpid()
-        os.register_at_fork(before=_forks, after_in_child=_forked, after_in_parent=_has_forked)
+        os.register_at_fork(before=_forks, after_in_child=lambda: _forked(link), after_in_parent=_has_forked)
 
     def serve(self) -> None:
         raise NotImplementedError
 
     def send(self, message: Any) -> None:
+        self.write([message])
+
+    def write(self, messages: list[Any]) -> None:
+        """Writes messages to the worker's process. If that fails, nothing after it could be read, and this process ends."""
+        data = frames(messages)
         with self.sending:
-            self.link.sendall(frame([message]))
+            try:
+                self.link.sendall(data)
+            except BaseException:  # Also one that a signal handler of the user's code has raised.
+                self.end()
+
+    def end(self) -> None:
+        """Ends this process, which cannot speak with the worker's process any more: its runs have failed."""
+        with contextlib.suppress(OSError):
+            self.link.shutdown(socket.SHUT_RDWR)
+        logger.error("a process of handlers has lost its connection to the worker, and ends", exc_info=True)
+        os._exit(_LEFT)
 
     def user(self, run: Run) -> Any:
         return run.handled(run.made())
 
     def read(self) -> None:
-        """Reads messages until the worker's process ends. Then this one ends, whatever its handlers do."""
+        """Reads messages until the worker's process ends, or they cannot be read. Then this process ends, whatever its
+        handlers do."""
+        try:
+            self._read()
+        except BaseException:
+            self.end()
+
+    def _read(self) -> None:
         buffer = bytearray()
         poll = select.poll()
         poll.register(self.link, select.POLLIN)
@@ -269,12 +316,12 @@ class Host:
             if not data:
                 os._exit(_LEFT)
             buffer += data
-            messages: list[Any] = []
-            while len(buffer) >= 4 and len(buffer) >= 4 + (size := struct.unpack_from(">I", buffer)[0]):
-                messages += json.loads(buffer[4 : 4 + size])
-                del buffer[: 4 + size]
-            if messages:
-                self.take(messages)
+            read: list[Any] = []
+            while len(buffer) >= HEAD and len(buffer) >= HEAD + (size := length(buffer, LARGEST_CLAIMS)):
+                read += messages(buffer[HEAD : HEAD + size])
+                del buffer[: HEAD + size]
+            if read:
+                self.take(read)
 
     def watch(self) -> None:
         """Looks after the handlers, four times a second."""
@@ -289,21 +336,28 @@ class Host:
             self.until = rest[0]
         elif name == "start":
             key, claim = rest
-            self.runs[key] = Run(self, key, self.tasks[claim["kind"]], claim)
-            self.begin(self.runs[key])
+            run = self.runs[key] = Run(self, key, self.tasks[claim["kind"]], claim)
+            try:
+                self.begin(run)
+            except Exception as error:  # No thread could be started.
+                run.ended(None, error)
         elif name == "quit":
             os._exit(0)
-        elif run := self.runs.get(rest[0]):
-            if name == "stop":
-                run.stopped(rest[1])
-                if rest[1]["interrupt"]:
-                    self.interrupt(run)
-            elif name == "abort":
+        elif found := self.runs.get(rest[0]):
+            self.pass_on(found, name, rest[1:])
+
+    def pass_on(self, run: Run, name: str, rest: list[Any]) -> None:
+        """Handles a message about a run."""
+        if name == "stop":
+            run.stopped(rest[0])
+            if rest[0]["interrupt"]:
                 self.interrupt(run)
-            elif name == "signal":
-                run.signalled(rest[1])
-            elif name == "answer":
-                run.answered(rest[1], rest[2])
+        elif name == "abort":
+            self.interrupt(run)
+        elif name == "signal":
+            run.signalled(rest[0])
+        elif name == "answer":
+            run.answered(rest[0], rest[1])
 
     def begin(self, run: Run) -> None:
         raise NotImplementedError
@@ -321,6 +375,8 @@ class ProcessHost(Host):
         self.active: Run | None = None
         self.inside = 0
         """How deep the handler is within calls of its job, which are not interrupted."""
+        self.is_late = False
+        """Whether a stop has come within such a call."""
 
     def serve(self) -> None:
         signal.signal(signal.SIGUSR1, self._raise)
@@ -332,12 +388,12 @@ class ProcessHost(Host):
         self.queue.put(run)
 
     def user(self, run: Run) -> Any:
-        job = run.made()
-        for name in ("ask", "wait"):
+        for name in ("ask", "tell", "wait", "took"):
             setattr(run, name, self._guarded(getattr(run, name)))
-        self.active = run
+        job = run.made()
+        self.is_late, self.inside, self.active = False, 0, run
         try:
-            if run.stop is not None:
+            if run.stop is not None:  # It has come before there was an active run.
                 raise run.stop
             return run.handled(job)
         finally:
@@ -345,11 +401,15 @@ class ProcessHost(Host):
 
     def _guarded(self, call: Any) -> Any:
         def guarded(*arguments: Any) -> Any:
+            if threading.current_thread() is not threading.main_thread():
+                return call(*arguments)  # Signals interrupt the main thread only.
             self.inside += 1
             try:
                 return call(*arguments)
             finally:
                 self.inside -= 1
+                if self.is_late and not self.inside:
+                    self._raise()
 
         return guarded
 
@@ -358,7 +418,10 @@ class ProcessHost(Host):
 
     def _raise(self, *_: Any) -> None:
         run = self.active
-        if run is not None and run.stop is not None and not self.inside:
+        if run is None or run.stop is None:
+            return
+        self.is_late = self.inside > 0
+        if not self.is_late:
             self.active = None
             raise run.stop
 
@@ -381,10 +444,14 @@ class LoopRun(Run):
     pending: dict[int, asyncio.Future[str | None]]
     event: asyncio.Event
 
+    def __init__(self, host: Host, key: int, task: Task[Any, Any], claim: Json) -> None:
+        super().__init__(host, key, task, claim)
+        self.awaits = Awaits()
+
     def ask(self, what: str, value: Any) -> Awaitable[None]:
         ticket = self._ask(what, value)
         future = self.pending[ticket] = asyncio.get_running_loop().create_future()
-        return self._wait_for(future)
+        return self.awaits.made(NAMES.get(what, what), self._wait_for(future))
 
     async def _wait_for(self, future: asyncio.Future[str | None]) -> None:
         try:
@@ -396,7 +463,8 @@ class LoopRun(Run):
         self._answered(error)
 
     def wait(self, seconds: float | None) -> Awaitable[None]:
-        return self._wait(seconds)
+        self.check()
+        return self.awaits.made("wait", self._wait(seconds))
 
     async def _wait(self, seconds: float | None) -> None:
         if self.stop is None and not self.fresh:
@@ -422,14 +490,25 @@ class LoopRun(Run):
         returned, error = None, None
         try:
             job = self.made()
-            if self.stop is not None:
-                raise self.stop
             with _trace.run(job) as span:
                 returned = await self.task.handler(job)
+                if forgotten := self.awaits.forgotten():
+                    raise TypeError(forgotten)
                 self._mark(span, returned)
         except BaseException as raised:
             error = raised
+        self.awaits.forgotten()
         self.ended(returned, error)
+
+    def begun(self, handle: asyncio.Task[None]) -> None:
+        """Sees that the run ends with its asyncio task: one that is cancelled before its first step runs nothing of `main`."""
+        self.handle = handle
+        handle.set_name(self.claim["id"])
+        handle.add_done_callback(self._handled)
+
+    def _handled(self, _: asyncio.Task[None]) -> None:
+        if not self.is_over:
+            self.ended(None, asyncio.CancelledError())
 
 
 class LoopHost(Host):
@@ -455,7 +534,13 @@ class LoopHost(Host):
         for message in messages:
             if message[0] == "until":  # Also while a handler blocks the loop.
                 self.until = message[1]
-        self.loop.call_soon_threadsafe(super().take, messages, context=self.context)
+        self.loop.call_soon_threadsafe(self._take, messages, context=self.context)
+
+    def _take(self, messages: list[Any]) -> None:
+        try:
+            super().take(messages)
+        except BaseException:
+            self.end()
 
     def send(self, message: Any) -> None:
         if message[0] == "ready" or threading.current_thread() is not threading.main_thread():
@@ -467,8 +552,7 @@ class LoopHost(Host):
 
     def _flush(self) -> None:
         out, self.out = self.out, []
-        with self.sending:
-            self.link.sendall(frame(out))
+        self.write(out)
 
     def handle(self, message: Any) -> None:
         if message[0] == "start":
@@ -476,8 +560,7 @@ class LoopHost(Host):
             run = LoopRun(self, key, self.tasks[claim["kind"]], claim)
             self.runs[key] = run
             run.pending, run.event = {}, asyncio.Event()
-            run.handle = contextvars.copy_context().run(self.loop.create_task, run.main())
-            run.handle.set_name(claim["id"])
+            run.begun(contextvars.copy_context().run(self.loop.create_task, run.main()))
         else:
             super().handle(message)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import itertools
 import json
@@ -11,20 +12,24 @@ import multiprocessing
 import os
 import signal
 import socket
-import struct
 import subprocess
 from typing import Any, Protocol
 
 from . import _host
-from ._host import clock, frame
+from ._frames import HEAD, LARGEST, frames, length, messages
+from ._host import clock
 from ._job import Json
-from ._task import Offer, Task
+from ._sources import Sources
+from ._task import Offer, Place, Task
+from ._version import VERSION
 
 logger = logging.getLogger("windlass_tasks")
 _context = multiprocessing.get_context("spawn")
 _keys = itertools.count(1)
 _LAST_WORDS = 1.0
 """How long an aborted `async def` or thread has to end before its process is killed, in seconds."""
+_LOOK = 0.2
+"""How often a process is looked after whose connection says nothing, in seconds."""
 
 
 class Refusal(Exception):
@@ -38,6 +43,7 @@ class Reports(Protocol):
     idle: asyncio.Event
 
     def add(self, run: Run, what: str, text: str, ticket: int = 0, took: int = 0) -> None: ...
+    def end(self, code: int) -> None: ...
 
 
 class Run:
@@ -48,7 +54,9 @@ class Run:
         self.phase, self.is_lost, self.stop_at = "running", False, 0.0
         self.is_stopped = False
         """Whether a server has asked for its end."""
-        self.n, self.lines, self.waiting_lines, self.items = claim["n"], lines, 0, 0
+        self.n, self.lines, self.items = claim["n"], lines, 0
+        self.log, self.log_bytes = collections.deque[Any](), 0
+        """The lines of the log that wait for a server, oldest first."""
         self.seen = self.took = max((one["order"] for one in claim.get("signals") or ()), default=0)
         self.sign = clock()
         self.host: Host | None = None
@@ -72,11 +80,13 @@ class Run:
 class Host:
     """A process in which handlers run."""
 
-    def __init__(self, place: str, where: dict[str, tuple[str, str]]) -> None:
+    def __init__(self, place: Place, where: dict[str, tuple[str, str]]) -> None:
         self.place, self.runs, self.is_ready, self.is_used = place, dict[int, Run](), False, False
         self.aborted: dict[int, str | None] = {}
         """Runs that the worker has aborted, with the error that is reported for them."""
         self.killed = False
+        self.fault = ""
+        """Why its process was ended although nothing has stopped its runs."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self.link = ours
@@ -93,8 +103,9 @@ class Host:
         self.out += messages
 
     def flush(self) -> None:
-        if self.writer is not None and self.out:
-            self.writer.write(frame(self.out))
+        """Writes what waits, once the process has shown that its handlers are those of the worker."""
+        if self.writer is not None and self.is_ready and self.out:
+            self.writer.write(frames(self.out))
             self.out = []
 
     def kill(self) -> None:
@@ -115,14 +126,27 @@ class Guard:
     script = 'while read -r line; do groups=$line; done; for group in $groups; do kill -s KILL -- "-$group"; done 2>/dev/null'
 
     def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
         command = ["/bin/sh", "-c", self.script]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+        self.process = subprocess.Popen(
+            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
+        )
 
     def watch(self, hosts: set[Host]) -> None:
-        assert self.process.stdin is not None
         line = " ".join(str(host.process.pid) for host in hosts) + "\n"
+        try:
+            self.tell(line)
+        except OSError as error:
+            logger.warning("the guard of the handlers has ended, and starts again: %s", error)
+            with contextlib.suppress(OSError):
+                self.start()
+                self.tell(line)
+
+    def tell(self, line: str) -> None:
+        assert self.process.stdin is not None
         self.process.stdin.write(line.encode())
-        self.process.stdin.flush()
 
 
 class Hosts:
@@ -136,9 +160,12 @@ class Hosts:
         self.pause = 0.1
         self.until = float("inf")
         self.where = {task.kind: (task.__module__, task.__qualname__) for task in app.tasks.values()}
+        self.sources = Sources(task.__module__ for task in app.tasks.values())
+        self.refused = ""
+        """Why the last process was refused whose handlers were not those of the worker."""
         self.tasks: set[asyncio.Task[None]] = set()
         places = {task.place for task in app.tasks.values()}
-        self.most = dict.fromkeys(places, 1)
+        self.most: dict[Place, int] = dict.fromkeys(places, 1)
         if "process" in places:
             slots = sum(task.slots for task in app.tasks.values() if task.place == "process")
             self.most["process"] = min(slots, app.processes or slots)
@@ -148,11 +175,13 @@ class Hosts:
         for place in self.most:
             host = self.open(place)
             while not host.is_ready:
+                if self.refused:
+                    raise Refusal(self.refused)
                 if host.process.exitcode is not None:
                     raise Refusal(f"the process of the handlers ended with exit code {host.process.exitcode}: see above")
                 await asyncio.sleep(0.01)
 
-    def open(self, place: str) -> Host:
+    def open(self, place: Place) -> Host:
         where = {kind: at for kind, at in self.where.items() if self.app.tasks[kind].place == place}
         host = Host(place, where)
         self.hosts.add(host)
@@ -171,7 +200,12 @@ class Hosts:
         if free:
             host = max(free, key=lambda host: host.is_ready)
         elif sum(host.place == place for host in self.hosts) < self.most[place]:
-            host = self.open(place)
+            try:
+                host = self.open(place)
+            except OSError as error:  # No process, no memory or no file is left.
+                text = f"no process could be started for the handler: {error}"
+                self.worker.add(run, "return", json.dumps({"message": "error", "error": text}))
+                return
         else:
             self.queue.append(run)  # Until a process that is being replaced has ended.
             return
@@ -189,7 +223,8 @@ class Hosts:
 
     def stop(self, run: Run, stop: Json) -> None:
         if run.host is None:
-            self.queue.remove(run)
+            if run in self.queue:
+                self.queue.remove(run)
             self.worker.add(run, "return", json.dumps(stop.get("command") or {"message": "release"}), took=stop.get("order") or 0)
             return
         run.host.is_used = run.host.is_used or run.task.interrupt
@@ -230,28 +265,71 @@ class Hosts:
             host.process.join(5)
 
     async def follow(self, host: Host) -> None:
-        """Reads what the handlers of a process do, until it ends."""
+        """Reads what the handlers of a process do, until it ends. A process that cannot be followed any more is ended."""
+        reading = asyncio.ensure_future(self.read(host))
+        while not reading.done() and host.process.exitcode is None:
+            await asyncio.wait([reading], timeout=_LOOK)
+        # What it has sent before its end. A process that it has left behind may hold the connection open.
+        await asyncio.wait([reading], timeout=_LAST_WORDS)
+        reading.cancel()
+        await asyncio.wait([reading])
+        if not reading.cancelled() and (fault := reading.exception()) is not None:
+            host.fault = f"sent what cannot be read, as when a handler writes into files that it has not opened: {fault}"
+            logger.error("what a process of handlers has sent cannot be read, and it is ended", exc_info=fault)
+        if host.writer is not None:
+            host.writer.close()
+        end = clock() + _LAST_WORDS
+        while host.process.exitcode is None:  # Nothing sets an event at the end of a process.
+            if host.fault or clock() > end:
+                host.process.kill()
+            await asyncio.sleep(0.005)
+        await self.ended(host)
+
+    async def read(self, host: Host) -> None:
+        """Takes what a process sends, until the connection ends."""
         try:
             reader, host.writer = await asyncio.open_connection(sock=host.link)
             if self.until != float("inf"):
                 host.send([["until", self.until]])
-            host.flush()
             while True:
-                (size,) = struct.unpack(">I", await reader.readexactly(4))
-                for message in json.loads(await reader.readexactly(size)):
+                size = length(await reader.readexactly(HEAD), LARGEST)
+                for message in messages(await reader.readexactly(size)):
                     self.take(host, message)
         except (asyncio.IncompleteReadError, OSError):
             pass
-        if host.writer is not None:
-            host.writer.close()
-        while host.process.exitcode is None:  # noqa: ASYNC110 (nothing sets an event at the end of a process)
-            await asyncio.sleep(0.005)
-        await self.ended(host)
+
+    def refuse(self, host: Host, why: str) -> None:
+        """Ends a process whose handlers are not those of the worker, and passes its runs on. They cost no attempt."""
+        self.refused = f"{why}; restart the worker, so that its processes run the same code"
+        logger.error("a process of handlers is refused: %s", self.refused)
+        host.kill()
+        for run in list(host.runs.values()):
+            if run.phase == "running" and run.key not in host.aborted:
+                run.host = None
+                self.queue.append(run)
+            else:
+                host.aborted.setdefault(run.key, None)
+                self.report_abort(host, run)
+        host.runs.clear()
+        left = sum(other.place == host.place and other.is_ready and not other.killed for other in self.hosts)
+        self.most[host.place] = left
+        if not left:
+            self.worker.end(1)
 
     def take(self, host: Host, message: Any) -> None:
         name, *rest = message
         if name == "ready":
-            host.is_ready, self.pause = True, 0.1
+            ours = {kind: task.data_version for kind, task in self.app.tasks.items() if task.place == host.place}
+            if changed := self.sources.changed():
+                self.refuse(host, f"{changed} has changed since the worker began")
+            elif rest != [VERSION, ours]:
+                self.refuse(host, f"its kinds and data versions are {rest[1]}, and those of the worker {ours}")
+            else:
+                host.is_ready, self.pause = True, 0.1
+                host.flush()
+            return
+        if name == "differs":
+            self.refuse(host, rest[0])
             return
         run = host.runs.get(rest[0])
         if run is None:
@@ -291,8 +369,9 @@ class Hosts:
         self.hosts.discard(host)
         host.kill_group()
         self.guard.watch(self.hosts)
-        code = host.process.exitcode or 0
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        how = _how(host.process.exitcode or 0)
+        if not host.is_ready and not host.killed and (changed := self.sources.changed()):
+            self.refuse(host, f"{changed} has changed since the worker began")
         if not host.killed:
             tasks = ", ".join(run.claim["id"] for run in host.runs.values())
             logger.error("a process of handlers %s; its tasks: %s", how, tasks or "none")
@@ -302,7 +381,7 @@ class Hosts:
             elif host.killed:  # Another run of the process did not end.
                 self.worker.add(run, "return", json.dumps({"message": "release"}))
             else:
-                error = {"message": "error", "error": f"the process of the handler {how}"}
+                error = {"message": "error", "error": f"the process of the handler {host.fault or how}"}
                 self.worker.add(run, "return", json.dumps(error))
         host.runs.clear()
         if not host.is_ready:
@@ -319,3 +398,11 @@ class Hosts:
             if self.queue:  # All processes are busy: one that waits for a process is of the place that has several.
                 self.queue += queue[at + 1 :]
                 break
+
+
+def _how(code: int) -> str:
+    """Says how a process has ended."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    name = next((one.name for one in signal.Signals if one == -code), f"signal {-code}")  # Some signals have no name.
+    return f"was killed by {name}"

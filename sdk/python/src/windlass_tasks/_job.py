@@ -28,7 +28,8 @@ class Stop(BaseException):
 
     It comes from `checkpoint`, `reply` and `wait`. With `interrupt` (the default) it comes at once, wherever a `def` handler
     is; an `async def` gets `asyncio.CancelledError` in its other awaits. Let both pass: the task then takes the message of
-    the command, or is released. A broad `except Exception` catches neither.
+    the command, or is released. A broad `except Exception` catches neither. A handler that raises it although nothing stops
+    the handler has a failed attempt.
 
     `reason` is `command`, `shutdown`, `drain`, `balance`, `stop-task`, `deadline`, `over` or `lost`; `command` is the
     command, such as `{"message": "pause"}`."""
@@ -216,6 +217,7 @@ class Job(Generic[P, D]):
         self._ends = None if ends is None else time.monotonic() + ends / 1000
         self._port, self._codec = port, codec
         self._signals: list[Signal] = []
+        self._unreadable: ValueError | None = None
         self._effects: list[Json] = []
         self._replies: list[Json] = []
         self._submitted: list[str] = []
@@ -228,7 +230,12 @@ class Job(Generic[P, D]):
     def _receive(self, sent: Json) -> None:
         command = sent["command"]
         if command.get("message") == "signal":
-            payload = self._codec.decode(command.get("payload"))
+            try:
+                payload = self._codec.decode(command.get("payload"))
+            except Exception as error:  # Raised in the handler, by `signals`: not where the signal has arrived.
+                text = f"the codec cannot decode the payload of the signal {command['name']}: {type(error).__name__}: {error}"
+                self._unreadable = ValueError(text)
+                return
             self._signals.append(Signal(command["name"], payload, sent["order"]))
 
     @property
@@ -238,7 +245,11 @@ class Job(Generic[P, D]):
 
     @property
     def signals(self) -> list[Signal]:
-        """The signals without a reply, oldest first: those that waited, and those that have come since."""
+        """The signals without a reply, oldest first: those that waited, and those that have come since.
+
+        Raises `ValueError` when the codec cannot decode a payload."""
+        if self._unreadable is not None:
+            raise self._unreadable
         if self._signals:
             self._port.took(self._signals[-1].order)
         return list(self._signals)

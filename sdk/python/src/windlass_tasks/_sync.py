@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from . import _trace
+from . import _token, _trace
 from ._errors import CODES, ApiError, Exists, SignalError, TaskFailed, Unavailable
 from ._job import Codec, Json, Kinded, Plain, form, times
 from ._streams import Address, SyncStream
@@ -23,6 +23,9 @@ from ._values import plain
 P = TypeVar("P")
 _LATER = (429, 503)
 _WAIT = 20.0
+_BATCH = 500
+_BATCH_BYTES = 2 << 20
+"""The most tasks, and bytes of several tasks, of one submit."""
 
 
 class Answer:
@@ -134,7 +137,7 @@ class Client:
         self, url: str | None = None, token: str | None = None, *, timeout: float = 30.0, codec: Codec | None = None
     ) -> None:
         urls = url or os.environ.get("WINDLASS_URL") or "http://localhost:7474"
-        self._token = os.environ.get("WINDLASS_TOKEN") if token is None else token
+        self._token = _token.of_environment() if token is None else token
         self._servers = [Address.read(one) for one in urls.split()]
         self._free: dict[str, list[Link]] = {}
         self._timeout, self._codec = timeout, codec or Plain()
@@ -249,15 +252,30 @@ class Client:
         return self._object("POST", "/tasks", form(task, props, self._codec, fields), key=True)
 
     def submit_many(self, tasks: Iterable[Json]) -> list[Json]:
-        """Submits tasks that `Task.new` makes, and returns an answer for each: one that is refused has a `code`."""
+        """Submits tasks that `Task.new` makes, and returns an answer for each: one that is refused has a `code`.
+
+        They are sent in several requests when they are many, or large."""
         answers: list[Json] = []
         batch: list[Json] = []
+        size = 0
         for task in tasks:
+            length = len(json.dumps(task, allow_nan=False))
+            if batch and (len(batch) == _BATCH or size + length > _BATCH_BYTES):
+                answers += self._submit_batch(batch)
+                batch, size = [], 0
             batch.append(task)
-            if len(batch) == 500:
-                answers += self.request("POST", "/tasks", batch, key=True)
-                batch = []
-        return answers + (self.request("POST", "/tasks", batch, key=True) if batch else [])
+            size += length
+        return answers + (self._submit_batch(batch) if batch else [])
+
+    def _submit_batch(self, batch: list[Json]) -> list[Json]:
+        """Submits tasks in one request, or in two when the server takes no request of that size."""
+        try:
+            return list(self.request("POST", "/tasks", batch, key=True))
+        except ApiError as error:
+            if error.status != 413 or len(batch) == 1:
+                raise
+        half = len(batch) // 2
+        return self._submit_batch(batch[:half]) + self._submit_batch(batch[half:])
 
     def get(self, id: str) -> Json:
         """Returns a task. Raises `NotFound`."""

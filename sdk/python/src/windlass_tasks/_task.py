@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from ._job import Codec, Fail, Job, Json, Next, Port, Stop, form
-from ._values import parse, plain
+from ._values import ValueMismatch, parse, plain
 
 if TYPE_CHECKING:
     from ._aio import AsyncClient
@@ -73,20 +73,32 @@ def make_job(task: Task[Any, Any], claim: Json, port: Port) -> Job[Any, Any]:
         given = codec.decode(claim.get("props"))
     except Exception as error:
         raise ValueError(f"props: the codec cannot decode them: {type(error).__name__}: {error}") from error
-    props = parse(task.props, given, "props")
-    data, version = claim.get("data"), claim.get("data_version", task.data_version)
+    try:
+        props = parse(task.props, given, "props")
+    except ValueMismatch as error:  # Another attempt would find the same props.
+        raise Fail(str(error)) from error
+    data = claim.get("data")
     if data is not None:
-        data = codec.decode(data)
-        if version != task.data_version:
-            if task.migrate is None:
-                raise Fail(f"the data has version {version}, and the kind {task.kind} has no `migrate`")
-            data = plain(task.migrate(data, version), "data")
-        data = parse(task.data, data, "data")
+        data = _read_data(task, codec.decode(data), claim.get("data_version", task.data_version))
     return Job(claim, props, data, port, codec)
 
 
-def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, error: BaseException | None) -> Json:
-    """Returns the message for what a handler has returned or raised."""
+def _read_data(task: Task[Any, Any], data: Any, version: int) -> Any:
+    """Reads data as the type of the handler. Without `migrate` that type has to read older data."""
+    is_old = version != task.data_version
+    if is_old and task.migrate is not None:
+        data = plain(task.migrate(data, version), "data")
+    try:
+        return parse(task.data, data, "data")
+    except ValueMismatch as error:
+        if not is_old or task.migrate is not None:
+            raise
+        why = f"{error}; the data has version {version}, and the kind {task.kind} no `migrate` that makes it version"
+        raise ValueMismatch(f"{why} {task.data_version}") from error
+
+
+def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, error: BaseException | None, stop: Stop | None) -> Json:
+    """Returns the message for what a handler has returned or raised. `stop` is the one that was asked for, if there was one."""
     if error is None and isinstance(returned, Next):
         return returned.message
     try:
@@ -97,11 +109,11 @@ def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, erro
             return job.complete(returned).message
     except (TypeError, ValueError) as wrong:
         error = wrong
-    stopping = job.stopping if job else None
-    if isinstance(error, Stop) or (stopping is not None and isinstance(error, (asyncio.CancelledError, KeyboardInterrupt))):
-        stop = error if isinstance(error, Stop) else stopping
-        return stop.command if stop and stop.command else {"message": "release"}
+    if stop is not None and isinstance(error, (Stop, asyncio.CancelledError, KeyboardInterrupt)):
+        return stop.command or {"message": "release"}
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, Stop):  # A release would cost no attempt, and start the handler again at once, for ever.
+        text += "; nothing has stopped the handler: to release the task, return job.release()"
     final = isinstance(error, (Fail, *task.fail_on)) or (bool(task.retry_on) and not isinstance(error, task.retry_on))
     message: Json = {"message": "error", "error": str(error) if isinstance(error, Fail) else text}
     return {**message, "retry": False} if final else message

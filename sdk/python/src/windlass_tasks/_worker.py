@@ -30,12 +30,12 @@ _PART = 0.8
 _ITEMS = 1000
 _BYTES = 2 << 20
 """The most items and bytes of a report."""
-_LARGEST = 4 << 20
-"""The most bytes of one report that are sent at all; the server takes one MiB of data or of a result."""
 _SENT = 20
 """How many exchanges may wait for the word that they have renewed the lease."""
-_LINES = 1000
-"""The most log lines of a run that wait for a server."""
+_LINES = 4096
+_LINE = 4096
+_LINES_BYTES = 256 << 10
+"""The most lines and bytes of the log of a task that wait for a server, and the bytes that are kept of a line: as in a node."""
 
 
 class Over(Exception):
@@ -59,6 +59,8 @@ class Item:
     text: str
     ticket: int = 0
     took: int = 0
+    size: int = 0
+    """The bytes of a line of the log."""
 
     @property
     def is_last(self) -> bool:
@@ -93,6 +95,8 @@ class Worker:
         self.past: collections.OrderedDict[tuple[str, int], tuple[int, int, int]] = collections.OrderedDict()
         """Claims whose run has ended: the run, the number of log lines, and the last request that was sent before."""
         self.items: dict[Item, None] = {}
+        self.reported: list[list[Item]] = []
+        """The items of the last report: lines of a log that follow each other are one there."""
         self.work, self.idle, self.registering = asyncio.Event(), asyncio.Event(), asyncio.Lock()
         self.closing, self.closed, self.hurried, self.again, self.drain = False, False, False, True, False
         self.not_before = 0.0
@@ -102,20 +106,20 @@ class Worker:
         self.until = 0.0
         self.exchanging: asyncio.Task[Any] | None = None
         self.ending: asyncio.Task[None] | None = None
+        self.ended: asyncio.Future[int]
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
-        ended: asyncio.Future[int] = loop.create_future()
+        self.ended = ended = loop.create_future()
 
-        def end() -> None:
-            if not self.closing:
-                self.ending = asyncio.ensure_future(self.close(ended))
-            elif not ended.done():
+        def signalled() -> None:
+            if self.closing and not ended.done():
                 logger.warning("a second signal: the handlers are aborted")
                 ended.set_result(1)
+            self.end(0)
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, end)
+            loop.add_signal_handler(number, signalled)
         try:
             await self.hosts.start()
             loops = [asyncio.ensure_future(part()) for part in (self.exchange_on, self.report_on, self.watch_on)]
@@ -131,9 +135,14 @@ class Worker:
             if self.name:
                 await self.leave()
 
-    async def close(self, ended: asyncio.Future[int]) -> None:
+    def end(self, code: int) -> None:
+        """Ends the worker with this exit code when its handlers have ended, unless it ends already."""
+        if not self.closing:
+            self.closing = True
+            self.ending = asyncio.ensure_future(self.close(code))
+
+    async def close(self, code: int) -> None:
         """Stops the handlers, waits for their ends to be stored, and ends the worker."""
-        self.closing = True
         logger.info("the worker ends: its handlers are stopped, and their tasks released")
         if self.exchanging is not None:
             self.hurried = self.exchanging.cancel()  # The next exchange asks for no more tasks.
@@ -143,8 +152,8 @@ class Worker:
         while self.runs and (clock() < self.until or any(run.phase != "ended" for run in self.runs.values())):
             self.idle.clear()
             await asyncio.wait([asyncio.ensure_future(self.idle.wait())], timeout=0.2)
-        if not ended.done():
-            ended.set_result(0)
+        if not self.ended.done():
+            self.ended.set_result(code)
 
     async def leave(self) -> None:
         path, body = f"/v1/workers/{self.name}/leave", json.dumps({"secret": self.secret}).encode()
@@ -388,7 +397,7 @@ class Worker:
             self.past[key] = (run.claim["run"], run.lines, self.seq)
             self.past.move_to_end(key)
         for item in [item for item in self.items if item.run is run] if run.items else ():
-            del self.items[item]
+            self.done(item)
         if not self.runs:
             self.idle.set()
 
@@ -396,23 +405,21 @@ class Worker:
         """Adds a report of a run."""
         if run.is_lost or run.phase == "ended":
             return
+        size = 0
         if what == "log":
-            if run.waiting_lines >= _LINES:
-                return
-            run.lines, run.waiting_lines = run.lines + 1, run.waiting_lines + 1
-            text = f'[{{"n":{run.lines},"text":{text}}}]'
-        item = Item(run, what, text, ticket, max(took, run.took))
-        if len(text) > _LARGEST:
-            run.items += 1
-            self.items[item] = None
-            self.refuse(item, f"it has {len(text):,} bytes; a task has room for one MiB")
-            if item not in self.items:
-                return
-            run.items -= 1
+            size = min(len(json.loads(text).encode()), _LINE)
+            run.lines += 1
+            text = f'{{"n":{run.lines},"text":{text}}}'
+        item = Item(run, what, text, ticket, max(took, run.took), size)
         if item.is_last:
             run.phase = "ended"
         run.items += 1
         self.items[item] = None
+        if what == "log":
+            run.log.append(item)
+            run.log_bytes += item.size
+            while len(run.log) > _LINES or run.log_bytes > _LINES_BYTES:
+                self.done(run.log[0])  # The gap in the numbers counts as gone.
         self.work.set()
 
     async def report_on(self) -> int:
@@ -432,7 +439,8 @@ class Worker:
             except TooLarge:
                 self.too_large()
             except WrongItem as wrong:
-                self.refuse(self.chosen()[wrong.at], str(wrong))
+                for item in self.reported[wrong.at]:
+                    self.refuse(item, str(wrong))
             except (Again, Over):
                 await asyncio.sleep(_PAUSE)
 
@@ -453,12 +461,13 @@ class Worker:
 
     async def report(self) -> bool:
         """Sends a report. Returns whether one of its items is to be sent again."""
-        items = self.chosen()
+        groups = self.reported = grouped(self.chosen())
         seq, settled = self.numbered()
         parts = []
-        for item in items:
+        for item, *more in groups:
             number = f'"n":{item.run.n},"took":{item.took},' if item.is_numbered else ""
-            parts.append(f'{{{item.run.name_text},{number}"{item.what}":{item.text}}}')
+            text = f"[{','.join([item.text, *(one.text for one in more)])}]" if item.what == "log" else item.text
+            parts.append(f'{{{item.run.name_text},{number}"{item.what}":{text}}}')
         wanted = "false" if self.closing or self.drain else "true"
         body = f'{{"secret":"{self.secret}","seq":{seq},"settled":{settled},"claims_wanted":{wanted},"items":[{",".join(parts)}]}}'
         try:
@@ -466,7 +475,8 @@ class Worker:
             answer = await self.post("report", f"/v1/workers/{self.name}/report", body, self.patience(0.0))
             if lease != self.leases:
                 return True  # The answer is about the lease before.
-            results = [self.result(item, result) for item, result in zip(items, answer["results"], strict=False)]
+            answered = zip(groups, answer["results"], strict=False)
+            results = [self.result(item, result) for group, result in answered for item in group]
             self.start(answer)
             self.batch = min(_ITEMS, self.batch * 2)
             return any(results)
@@ -496,17 +506,21 @@ class Worker:
         del self.items[item]
         item.run.items -= 1
         if item.what == "log":
-            item.run.waiting_lines -= 1
+            item.run.log.remove(item)
+            item.run.log_bytes -= item.size
 
     def too_large(self) -> None:
         """The report was too large: the next one is half as large; a single item is refused."""
-        if self.batch > 1 and len(self.chosen()) > 1:
-            self.batch = max(1, min(self.batch, len(self.chosen())) // 2)
+        items = [item for group in self.reported for item in group]
+        if len(items) > 1:
+            self.batch = len(items) // 2
             return
-        self.refuse(self.chosen()[0], "it is larger than the server takes")
+        self.refuse(items[0], "it is larger than the server takes")
 
     def refuse(self, item: Item, why: str) -> None:
         """Gives up a report that no server takes: the handler gets an error, or its task."""
+        if item not in self.items:
+            return  # It was dropped while it was on its way.
         logger.error("task %s: a report of the handler (%s) is not stored: %s", item.run.claim["id"], item.what, why)
         if item.what == "return":
             item.text = json.dumps({"message": "error", "error": f"what the handler has returned is not stored: {why}"})
@@ -533,6 +547,17 @@ class Worker:
                 elif run.phase == "running" and run.host is not None and stall and now - run.sign > stall:
                     logger.warning("task %s: its handler has stalled, and is aborted", run.claim["id"])
                     self.hosts.abort(run, f"the handler has stalled: no sign of progress for {stall:g} s")
+
+
+def grouped(items: list[Item]) -> list[list[Item]]:
+    """Puts the lines of a log that follow each other together."""
+    groups: list[list[Item]] = []
+    for item in items:
+        if groups and item.what == "log" and groups[-1][0].what == "log" and groups[-1][0].run is item.run:
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return groups
 
 
 class WrongItem(Exception):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ._app import instead
+from ._awaits import NAMES, Awaits
 from ._job import Done, Job, Json, Stop, _current
 from ._task import Task, make_job, outcome
 from ._values import plain
@@ -58,14 +59,22 @@ class Life:
     """How many writes there were: with a crash before and after each, there are twice as many places for one."""
 
 
+async def _nothing() -> None: ...
+
+
 class _Port:
     """The store of one life, as its job sees it."""
 
-    def __init__(self, life: Life, crash_at: int | None, stop_at: int | None, stop: Stop | None) -> None:
+    def __init__(self, life: Life, crash_at: int | None, stop_at: int | None, stop: Stop | None, is_async: bool) -> None:
         self.life, self.crash_at, self.stop_at, self.stop = life, crash_at, stop_at, stop
         self.job: Job[Any, Any] | None = None
         self.names: dict[int, str] = {}
         self.place, self.calls = 0, 0
+        self.awaits = Awaits() if is_async else None
+
+    def done(self, name: str) -> Awaitable[None]:
+        """Returns what an `async def` handler has to await."""
+        return Done() if self.awaits is None else self.awaits.made(name, _nothing())
 
     def crosses(self) -> None:
         """Is called before and after each write."""
@@ -92,7 +101,7 @@ class _Port:
         self.life.writes += 1
         self.crosses()
         self.looks()
-        return Done()
+        return self.done(NAMES.get(what, what))
 
     def tell(self, what: str, value: Any) -> None:
         if what == "log":
@@ -103,7 +112,7 @@ class _Port:
     def wait(self, seconds: float | None) -> Awaitable[None]:
         self.life.clock += seconds or 0.0
         self.looks()
-        return Done()
+        return self.done("wait")
 
     def took(self, order: int) -> None:
         """Nothing waits for it here."""
@@ -230,7 +239,7 @@ def _live(
 
 def _client(client: Any) -> Any:
     if client is None:
-        raise RuntimeError("a handler under test has no client: pass client=... to windlass.testing")
+        raise RuntimeError("a handler under test has no client: pass client=... to windlass_tasks.testing")
     return client
 
 
@@ -327,7 +336,7 @@ def _once(
     if not isinstance(task, Task):
         raise TypeError(f"{task!r} is not a handler: pass the function that @app.task has decorated")
     codec, life.runs = task.codec, life.runs + 1
-    port = _Port(life, crash_at, stop_at, stop)
+    port = _Port(life, crash_at, stop_at, stop, task.place == "loop")
     commands: list[Json] = [
         {"order": order, "command": {"message": "signal", "name": name, "payload": codec.encode(plain(payload))}}
         for order, (name, payload) in enumerate(signals, 1)
@@ -349,13 +358,18 @@ def _once(
             returned = task.handler(job)
             if asyncio.iscoroutine(returned):
                 returned = asyncio.run(returned)
+            if port.awaits and (forgotten := port.awaits.forgotten()):
+                raise TypeError(forgotten)
         finally:
             _current.reset(token)
     except _Crash:
         return True, port.place, True
     except BaseException as raised:
         error = raised
-    message = json.loads(json.dumps(outcome(task, port.job, returned, error), allow_nan=False))
+    if port.awaits:
+        port.awaits.forgotten()
+    stopping = port.job.stopping if port.job else None
+    message = json.loads(json.dumps(outcome(task, port.job, returned, error, stopping), allow_nan=False))
     try:
         port.crosses()
     except _Crash:
