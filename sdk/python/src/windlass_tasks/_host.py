@@ -93,6 +93,14 @@ def main(link: socket.socket, where: dict[str, tuple[str, str]], place: str) -> 
     host.serve()
 
 
+def readable(text: str, instead: Json) -> Json:
+    """Returns what the worker's process has sent as a text; `instead`, with the reason, if this process cannot read it."""
+    try:
+        return dict(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        return {**instead, "unreadable": f"{type(error).__name__}: {error}"}
+
+
 class Run:
     """A run in this process: the port of its job."""
 
@@ -107,6 +115,8 @@ class Run:
         """Whether a signal has come that neither `signals` nor the end of a `wait` has shown to the handler."""
         self.tickets = itertools.count(1)
         self.is_over = False
+        self.unreadable: Exception | None = None
+        """Why a signal that has come cannot be read: it fails the run."""
 
     # The port
 
@@ -161,6 +171,8 @@ class Run:
     def _look(self) -> None:
         if self.stop is not None:
             raise self.stop
+        if self.unreadable is not None:
+            raise self.unreadable
 
     # What comes
 
@@ -175,7 +187,10 @@ class Run:
         if self.job is None:
             self.claim.setdefault("signals", []).append(sent)
         else:
-            self.job._receive(sent)
+            try:
+                self.job._receive(sent)
+            except Exception as error:
+                self.unreadable = error
         self.fresh = True
         self.wake()
 
@@ -288,8 +303,8 @@ class Host:
         if name == "until":
             self.until = rest[0]
         elif name == "start":
-            key, claim = rest
-            self.runs[key] = Run(self, key, self.tasks[claim["kind"]], claim)
+            key, name, text = rest
+            self.runs[key] = Run(self, key, self.tasks[name["kind"]], readable(text, name))
             self.begin(self.runs[key])
         elif name == "quit":
             os._exit(0)
@@ -301,7 +316,7 @@ class Host:
             elif name == "abort":
                 self.interrupt(run)
             elif name == "signal":
-                run.signalled(rest[1])
+                run.signalled(readable(rest[1], {}))
             elif name == "answer":
                 run.answered(rest[1], rest[2])
 
@@ -472,12 +487,12 @@ class LoopHost(Host):
 
     def handle(self, message: Any) -> None:
         if message[0] == "start":
-            _, key, claim = message
-            run = LoopRun(self, key, self.tasks[claim["kind"]], claim)
+            _, key, name, text = message
+            run = LoopRun(self, key, self.tasks[name["kind"]], readable(text, name))
             self.runs[key] = run
             run.pending, run.event = {}, asyncio.Event()
             run.handle = contextvars.copy_context().run(self.loop.create_task, run.main())
-            run.handle.set_name(claim["id"])
+            run.handle.set_name(name["id"])
         else:
             super().handle(message)
 
