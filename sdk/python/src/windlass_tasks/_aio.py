@@ -393,11 +393,18 @@ class AsyncClient:
         path, end = f"/tasks/{_part(id)}", time.monotonic() + left
         while True:
             waits = _Wait(end)
-            task = await self._object("GET", path, needs={"state": str}, wait=waits.wait, within=waits.within, for_="ended")
+            needs = {"state": str}
+            try:
+                task = await self._object("GET", path, needs=needs, wait=waits.wait, within=waits.within, for_="ended")
+            except Unreadable as error:
+                task = _answers.shaped(_answers.salvaged(error.answer.decode(), 1), needs)
+                if task["state"] == "completed" and isinstance(task.get("result"), _answers.Missing):
+                    raise
             if task["state"] == "completed":
-                return self._decoded(task).get("result")
+                result = task.get("result")
+                return None if result is None else self._codec.decode(result)
             if task["state"] in ("failed", "killed"):
-                raise TaskFailed(id, self._decoded(task))
+                raise TaskFailed(id, self._decoded_of_many(task))
             if time.monotonic() >= end:
                 raise TimeoutError(f"task {id} is {task['state']} after the timeout")
             await asyncio.sleep(waits.pause())

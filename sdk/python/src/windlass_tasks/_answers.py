@@ -16,7 +16,10 @@ LONGEST = 60.0
 """The longest pause for which `Retry-After` is followed, in seconds."""
 GATEWAY = (408, 502, 504)
 """The statuses with which a proxy says that it has no answer of a server. A server may have carried the request out."""
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]', re.S)
+_DECODER = json.JSONDecoder()
+_SPACE = re.compile(r"[ \t\r\n]*")
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]|[^\s"\[\]{},:]+', re.S)
+"""A text, a bracket, or a number or word."""
 
 
 class Foreign(Unavailable):
@@ -81,38 +84,50 @@ def pause(headers: Mapping[str, str], default: float) -> float:
 def salvaged(text: str, depth: int) -> Any:
     """Reads JSON of which a part may not be readable: a `Missing` stands for that part, `depth` levels down at most."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        split = _split(text) if depth else None
-        if split is None:
-            return Missing(_why(error))
-        if isinstance(split, list):
-            return [salvaged(one, depth - 1) for one in split]
-        return {name: salvaged(one, depth - 1) for name, one in split.items()}
+        return _walked(text, _next(text, 0), depth)[0]
+    except (ValueError, LookupError) as error:
+        return Missing(_why(error))
 
 
-def _split(text: str) -> dict[str, str] | list[str] | None:
-    """Returns the texts of the values of an object or array; `None` for any other value."""
-    text = text.strip()
-    if text[:1] + text[-1:] not in ("{}", "[]"):
-        return None
-    # Places of the commas and colons of the outermost level. Nothing is decoded, so neither size nor depth matters.
-    level, places = 0, []
-    for token in _TOKEN.finditer(text):
-        one = token.group()
-        if one in "[{":
-            level += 1
-        elif one in "]}":
-            level -= 1
-        elif level == 1 and one in ",:":
-            places.append(token.start())
-    parts = [text[start + 1 : end] for start, end in zip([0, *places], [*places, len(text) - 1], strict=True)]
-    if text[0] == "[":
-        return parts if any(map(str.strip, parts)) else []
+def _walked(text: str, at: int, depth: int) -> tuple[Any, int]:
+    """Reads the value at a place, and returns it with the place of its end. Only what cannot be read is walked through here."""
     try:
-        return {json.loads(name): part for name, part in zip(parts[::2], parts[1::2], strict=True)}
-    except ValueError:
-        return None
+        return _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError) as error:
+        if depth == 0 or text[at] not in "[{":
+            return Missing(_why(error)), _end(text, at)
+    found: tuple[list[Any], Json] = ([], {})
+    is_object, at = text[at] == "{", _next(text, at + 1)
+    while text[at] not in "]}":
+        if is_object:
+            name, at = _DECODER.raw_decode(text, at)
+            found[1][name], at = _walked(text, _next(text, _next(text, at) + 1), depth - 1)
+        else:
+            one, at = _walked(text, at, depth - 1)
+            found[0].append(one)
+        at = _next(text, at)
+        if text[at] == ",":
+            at = _next(text, at + 1)
+    return found[is_object], at + 1
+
+
+def _next(text: str, at: int) -> int:
+    """Returns the place of the next character that is no space."""
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _end(text: str, at: int) -> int:
+    """Returns the end of the value at a place. Nothing is decoded, so neither its size nor its depth matters."""
+    level = 0
+    for token in _TOKEN.finditer(text, at):
+        if token.group() in ("[", "{"):
+            level += 1
+        elif token.group() in ("]", "}"):
+            level -= 1
+        if level <= 0:
+            return token.end() if level == 0 else token.start()
+    return len(text)
 
 
 def parts(text: bytes, depth: int) -> Any:

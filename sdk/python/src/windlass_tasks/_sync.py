@@ -390,11 +390,18 @@ class Client:
         path, end = f"/tasks/{_part(id)}", time.monotonic() + left
         while True:
             waits = _Wait(end)
-            task = self._object("GET", path, needs={"state": str}, wait=waits.wait, within=waits.within, for_="ended")
+            needs = {"state": str}
+            try:
+                task = self._object("GET", path, needs=needs, wait=waits.wait, within=waits.within, for_="ended")
+            except Unreadable as error:
+                task = _answers.shaped(_answers.salvaged(error.answer.decode(), 1), needs)
+                if task["state"] == "completed" and isinstance(task.get("result"), _answers.Missing):
+                    raise
             if task["state"] == "completed":
-                return self._decoded(task).get("result")
+                result = task.get("result")
+                return None if result is None else self._codec.decode(result)
             if task["state"] in ("failed", "killed"):
-                raise TaskFailed(id, self._decoded(task))
+                raise TaskFailed(id, self._decoded_of_many(task))
             if time.monotonic() >= end:
                 raise TimeoutError(f"task {id} is {task['state']} after the timeout")
             time.sleep(waits.pause())
@@ -455,7 +462,7 @@ class Client:
 
     def delete(self, id: str, *, force: bool = False) -> None:
         """Deletes a task; one that a worker has only with `force`."""
-        self.request("DELETE", f"/tasks/{_part(id)}", force=force or None)
+        self.request("DELETE", f"/tasks/{_part(id)}", key=True, force=force or None)
 
     def why(self, id: str | None = None) -> Json:
         """Returns why a task is not run; without an id, what holds tasks back, by reason."""

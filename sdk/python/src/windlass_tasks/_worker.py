@@ -497,7 +497,8 @@ class Worker:
             self.is_answered(seq)
 
     def result(self, item: Item, result: Json) -> bool:
-        run, what = item.run, result.get("result") if isinstance(result, dict) else None
+        result, _ = _answers.without_missing(result if isinstance(result, dict) else {})
+        run, what = item.run, result.get("result")
         if item not in self.items:
             return False
         if what not in ("applied", "refused", "lost"):
