@@ -8,7 +8,6 @@ CHANGES = [
     (r"asyncio\.sleep", "time.sleep"),
     (r"asyncio\.TimeoutError", "TimeoutError"),
     (r"\bimport asyncio\n", ""),
-    (r"\bimport random\n", "import random\nimport time\n"),
     (r"\bAsyncStream\b", "SyncStream"),
     (r"\bAsyncClient\b", "Client"),
     (r"\bAsyncLink\b", "Link"),

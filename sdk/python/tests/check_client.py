@@ -65,11 +65,11 @@ async def waiting(job: windlass.Job[dict[str, Any], Any]) -> Any:
 
 
 if PLACE == "loop":
-    handler = app.task("check", slots=10)(waiting)
+    handler = app.task("check", slots=10, signals=True)(waiting)
 elif PLACE == "thread":
-    handler = app.task("check", slots=10, place="thread")(blocking)
+    handler = app.task("check", slots=10, place="thread", signals=True)(blocking)
 else:
-    handler = app.task("check", slots=10)(blocking)
+    handler = app.task("check", slots=10, signals=True)(blocking)
 
 if __name__ == "__main__":
     app.run()

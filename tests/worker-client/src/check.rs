@@ -33,12 +33,14 @@ fn work() -> Result<(), BoxError> {
     let faults = env::args().skip(1).map(|name| name.parse());
     let faults: Faults = faults.collect::<Result<_, String>>()?;
     let pid = std::process::id();
+    let mut offer = Offer::new(10);
+    offer.signals = true;
     let setup = Setup {
         url: env::var("WINDLASS_URL")?,
         token: env::var("WINDLASS_TOKEN")?,
         name: format!("check-{pid}"),
         secret: format!("secret-of-the-test-client-{pid}"),
-        kinds: BTreeMap::from([("check".parse()?, Offer::new(10))]),
+        kinds: BTreeMap::from([("check".parse()?, offer)]),
         ttl: None,
         faults,
     };
@@ -47,7 +49,10 @@ fn work() -> Result<(), BoxError> {
 
 /// Does what the props say.
 fn handle(start: &Start, ctl: &Ctl) -> Value {
-    let props: Value = start.props.get("props").unwrap_or_default();
+    let props: Value = match start.props.get("props") {
+        Ok(props) => props,
+        Err(why) => return json!({"message": "error", "error": why.to_string()}),
+    };
     let trace = props["trace"].as_str();
     note(trace, "start");
     match props["do"].as_str() {

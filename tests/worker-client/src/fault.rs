@@ -36,12 +36,14 @@ pub enum Fault {
     ReportsAfterLost,
     /// Counts the TTL from the answer of an exchange, not from when it was sent.
     TtlFromAnswer,
+    /// Takes an answer with a value that it cannot decode for none.
+    DropsUnreadable,
 }
 
 /// Several faults; none by default.
 pub type Faults = BTreeSet<Fault>;
 
-const NAMES: [(&str, Fault); 15] = [
+const NAMES: [(&str, Fault); 16] = [
     ("starts-twice", Fault::StartsTwice),
     ("new-number", Fault::NewNumber),
     ("ignores-stop", Fault::IgnoresStop),
@@ -57,6 +59,7 @@ const NAMES: [(&str, Fault); 15] = [
     ("ignores-drain", Fault::IgnoresDrain),
     ("reports-after-lost", Fault::ReportsAfterLost),
     ("ttl-from-answer", Fault::TtlFromAnswer),
+    ("drops-unreadable", Fault::DropsUnreadable),
 ];
 
 impl Fault {

@@ -81,6 +81,8 @@ pub(super) struct Desk {
     /// Whether the last exchange has failed.
     pub(super) failed: bool,
     pub(super) drain: bool,
+    /// Whether the kind takes signals.
+    pub(super) takes_signals: bool,
     /// Whether answers have fields that no client knows.
     pub(super) novelties: bool,
     /// When the last request came, by kind: register, exchange, report, leave.
@@ -100,6 +102,7 @@ impl Desk {
             seqs: BTreeMap::new(),
             failed: false,
             drain: false,
+            takes_signals: false,
             novelties: false,
             counts: [0; 4],
         }
@@ -158,7 +161,8 @@ impl Desk {
             let starts = task.is_live() && task.is_ready && task.sent.is_none();
             let stops = task.stop.as_ref().is_some_and(|stop| stop.sent.is_none());
             let lost = task.end == Some(End::Lost) && task.over_sent.is_none();
-            (starts && !self.drain) || (stops && task.is_live()) || lost
+            let signal = matches!(task.signal, Some((_, false)));
+            (starts && !self.drain) || ((stops || signal) && task.is_live()) || lost
         })
     }
 
@@ -210,6 +214,7 @@ impl Desk {
         if self.lease.is_none() {
             self.seqs.clear();
         }
+        self.takes_signals = ask.body["kinds"][&self.kind]["signals"] == json!(true);
         self.registrations += 1;
         let name = lease.0.clone();
         self.lease = Some(lease);
@@ -230,6 +235,13 @@ impl Desk {
                 task.since.get_or_insert_with(Instant::now);
                 let mut start = task.start();
                 start["kind"] = json!(self.kind);
+                if let Some(payload) = task
+                    .signals_at_start
+                    .as_ref()
+                    .filter(|_| self.takes_signals)
+                {
+                    start["signals"] = json!([task.signalled(payload)]);
+                }
                 starts.push(start);
             }
         }
@@ -238,8 +250,15 @@ impl Desk {
 
     fn exchange(&mut self, ask: &Ask, carried: &mut Carried) -> Value {
         let claims = self.starts(carried);
-        let (mut stops, mut lost) = (Vec::new(), Vec::new());
-        for (place, task) in self.tasks.iter().enumerate() {
+        let (mut stops, mut lost, mut signals) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, task) in self.tasks.iter_mut().enumerate() {
+            if task.is_live()
+                && let Some((payload, is_sent)) = &mut task.signal
+            {
+                *is_sent = true;
+                let payload = payload.clone();
+                signals.push(task.signalled(&payload));
+            }
             let name = json!({"id": task.id, "fence": task.fence});
             if task.end == Some(End::Lost) && task.over_sent.is_none() {
                 carried.over.push(place);
@@ -260,7 +279,7 @@ impl Desk {
         }
         json!({
             "renewed_seq": ask.number("seq"), "claims": claims, "stop": stops, "lost": lost, "drain": self.drain,
-            "servers": self.servers,
+            "servers": self.servers, "signals": signals,
         })
     }
 

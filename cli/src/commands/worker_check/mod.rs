@@ -10,6 +10,7 @@ mod scenarios;
 mod script;
 mod table;
 mod task;
+mod unreadable;
 
 use std::net::SocketAddr;
 

@@ -67,6 +67,10 @@ pub(super) const SERVERS: Rule = (
     "goes on at another server of the list when its server is lost",
 );
 pub(super) const UNKNOWN: Rule = ("unknown", "ignores fields that it does not know");
+pub(super) const UNREADABLE: Rule = (
+    "unreadable",
+    "fails the run whose value it cannot decode, as an attempt, and takes the rest of the answer",
+);
 pub(super) const WORKS: Rule = (
     "works",
     "runs tasks, and reports what their handlers return",
@@ -74,7 +78,7 @@ pub(super) const WORKS: Rule = (
 
 /// Every rule, for the test of the page that lists them.
 #[cfg(test)]
-pub(super) const ALL: [Rule; 23] = [
+pub(super) const ALL: [Rule; 24] = [
     WORKS,
     FORM,
     REGISTER_AGAIN,
@@ -98,4 +102,5 @@ pub(super) const ALL: [Rule; 23] = [
     BUSY,
     SERVERS,
     UNKNOWN,
+    UNREADABLE,
 ];

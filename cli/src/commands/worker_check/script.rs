@@ -22,6 +22,7 @@ use super::{
     desk::{Ask, Broken, Desk, Door},
     http::{Reply, Request, Server},
     rules::{FORM, Rule, WORKS},
+    unreadable::{marked, written},
 };
 use crate::exit::Failure;
 
@@ -253,7 +254,7 @@ fn read(stage: &Stage, token: &str, request: &Request) -> Result<Ask, (u16, Stri
         let what = "a request has no header 'Authorization: Bearer' with WINDLASS_TOKEN".to_owned();
         return Err(refuse(401, what));
     }
-    let body: Value = serde_json::from_slice(&request.body).map_err(|e| {
+    let body: Value = serde_json::from_slice(&marked(&request.body)).map_err(|e| {
         refuse(
             400,
             format!("the body of {} is not JSON: {e}", request.path),
@@ -313,7 +314,7 @@ async fn respond(stage: Stage, token: String, request: Request) -> Reply {
     desk.sent(&ask, &carried, got && status == 200);
     match (got, status) {
         (false, _) => Reply::Cut,
-        (true, 200) => Reply::Send(200, None, body.to_string()),
+        (true, 200) => Reply::Send(200, None, written(&body)),
         (true, status) => problem(status, None, "the lease is over; register again"),
     }
 }

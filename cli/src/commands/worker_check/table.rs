@@ -7,13 +7,14 @@ use super::{
     refusals::{Gone, Once, Refused},
     scenarios::{Doubled, Drains, Loses, Lossy, Stops, Work},
     script::Scenario,
+    unreadable::Unreadable,
 };
 
 const SHORT: Duration = Duration::from_secs(20);
 const LONG: Duration = Duration::from_secs(40);
 
 /// Every scenario.
-pub(super) const ALL: [Scenario; 18] = [
+pub(super) const ALL: [Scenario; 19] = [
     Scenario {
         name: "work",
         bound: SHORT,
@@ -23,6 +24,11 @@ pub(super) const ALL: [Scenario; 18] = [
         name: "unknown-fields",
         bound: SHORT,
         script: || Box::new(Work { novelties: true }),
+    },
+    Scenario {
+        name: "unreadable-values",
+        bound: SHORT,
+        script: || Box::<Unreadable>::default(),
     },
     Scenario {
         name: "lost-answers",

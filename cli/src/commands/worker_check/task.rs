@@ -40,6 +40,12 @@ pub(super) struct Task {
     pub(super) runs: usize,
     pub(super) props: Value,
     pub(super) data: Option<Value>,
+    /// The outcomes of the tasks that it has waited for.
+    pub(super) waited: Option<Value>,
+    /// The payload of a signal that the handler has from its start, if the client takes signals.
+    pub(super) signals_at_start: Option<Value>,
+    /// The payload of a signal that comes while the handler runs, and whether an answer has had it.
+    pub(super) signal: Option<(Value, bool)>,
     /// The file in which the handler notes that it has started and that it goes on.
     trace: PathBuf,
     /// The number of the last report that was applied.
@@ -69,6 +75,9 @@ impl Task {
             runs: 1,
             props,
             data: None,
+            waited: None,
+            signals_at_start: None,
+            signal: None,
             trace,
             n: 0,
             unanswered: BTreeMap::new(),
@@ -93,9 +102,21 @@ impl Task {
 
     /// Returns the start of the run, as an answer has it.
     pub(super) fn start(&self) -> Value {
-        json!({
+        let mut start = json!({
             "id": self.id, "fence": self.fence, "run": self.run, "kind": "", "props": self.props, "data": self.data,
             "data_version": 1, "attempt": 1, "incarnation": 0, "n": self.n + 1, "grace_ms": 30_000,
+        });
+        if let Some(waited) = &self.waited {
+            start["waited"] = waited.clone();
+        }
+        start
+    }
+
+    /// Returns a signal to the run, as an answer has it.
+    pub(super) fn signalled(&self, payload: &Value) -> Value {
+        json!({
+            "id": self.id, "fence": self.fence, "run": self.run, "order": 1,
+            "command": {"message": "signal", "name": "check", "payload": payload},
         })
     }
 

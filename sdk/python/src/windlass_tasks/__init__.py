@@ -12,6 +12,7 @@ from ._errors import (
     TaskFailed,
     Unauthorized,
     Unavailable,
+    Unreadable,
 )
 from ._job import ERASE, Awaited, Codec, Fail, Job, Next, Refused, Signal, Stop, Waited, current_job
 from ._sync import Client
@@ -42,6 +43,7 @@ __all__ = [
     "TaskFailed",
     "Unauthorized",
     "Unavailable",
+    "Unreadable",
     "ValueMismatch",
     "Waited",
     "__version__",

@@ -1,19 +1,43 @@
-"""The errors of the client."""
+"""The errors of the client. Each can be pickled: it may cross the border of a process."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
+def _made(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class Pickles(BaseException):
+    """An exception that is copied and unpickled without a call of `__init__`, whose parameters are not `args`."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (type(self), self.args, self.__dict__.copy())
+
+
 class Unavailable(ConnectionError):
     """No server has answered in time, or each one is busy."""
 
 
-class ApiError(Exception):
+class Unreadable(Pickles, ValueError):
+    """An answer has a value that Python does not read, such as an integer of more than 4,300 digits.
+
+    `answer` is the body of the answer."""
+
+    def __init__(self, text: str, answer: bytes = b"") -> None:
+        super().__init__(text)
+        self.answer = answer
+
+
+class ApiError(Pickles, Exception):
     """A server has refused a request. `code` is for programs, and `field` names what is wrong."""
 
     def __init__(self, status: int, problem: dict[str, Any], target: str) -> None:
-        self.status, self.problem = status, problem
+        self.status, self.problem, self.target = status, problem, target
         self.code: str = problem.get("code", "")
         self.field: str | None = problem.get("field")
         self.detail: str = problem.get("detail") or problem.get("title") or f"status {status}"
@@ -49,7 +73,7 @@ CODES: dict[str, type[ApiError]] = {
 }
 
 
-class TaskFailed(Exception):
+class TaskFailed(Pickles, Exception):
     """A task that was waited for has failed or was killed. `task` is the whole task."""
 
     def __init__(self, id: str, task: dict[str, Any]) -> None:
@@ -59,10 +83,10 @@ class TaskFailed(Exception):
         self.id, self.task = id, task
 
 
-class SignalError(Exception):
+class SignalError(Pickles, Exception):
     """A signal has got no reply: the handler returned without one, or the task ended or takes no signals."""
 
     def __init__(self, id: str, name: str, outcome: dict[str, Any]) -> None:
         why = outcome.get("reason") or outcome.get("outcome")
         super().__init__(f"task {id} did not reply to the signal {name}: {why}")
-        self.outcome = outcome
+        self.id, self.name, self.outcome = id, name, outcome

@@ -105,6 +105,14 @@ def _keep_files() -> None:
                 os.set_inheritable(int(name), False)
 
 
+def readable(text: str, instead: Json) -> Json:
+    """Returns what the worker's process has sent as a text; `instead`, with the reason, if this process cannot read it."""
+    try:
+        return dict(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        return {**instead, "unreadable": f"{type(error).__name__}: {error}"}
+
+
 class Run:
     """A run in this process: the port of its job."""
 
@@ -119,6 +127,8 @@ class Run:
         """Whether a signal has come that neither `signals` nor the end of a `wait` has shown to the handler."""
         self.tickets = itertools.count(1)
         self.is_over = False
+        self.unreadable: Exception | None = None
+        """Why a signal that has come cannot be read: it fails the run."""
 
     # The port
 
@@ -178,6 +188,8 @@ class Run:
     def _look(self) -> None:
         if self.stop is not None:
             raise self.stop
+        if self.unreadable is not None:
+            raise self.unreadable
 
     # What comes
 
@@ -192,7 +204,10 @@ class Run:
         if self.job is None:
             self.claim.setdefault("signals", []).append(sent)
         else:
-            self.job._receive(sent)
+            try:
+                self.job._receive(sent)
+            except Exception as error:
+                self.unreadable = error
         self.fresh = True
         self.wake()
 
@@ -335,8 +350,8 @@ class Host:
         if name == "until":
             self.until = rest[0]
         elif name == "start":
-            key, claim = rest
-            run = self.runs[key] = Run(self, key, self.tasks[claim["kind"]], claim)
+            key, name, text = rest
+            run = self.runs[key] = Run(self, key, self.tasks[name["kind"]], readable(text, name))
             try:
                 self.begin(run)
             except Exception as error:  # No thread could be started.
@@ -355,7 +370,7 @@ class Host:
         elif name == "abort":
             self.interrupt(run)
         elif name == "signal":
-            run.signalled(rest[0])
+            run.signalled(readable(rest[0], {}))
         elif name == "answer":
             run.answered(rest[0], rest[1])
 
@@ -556,8 +571,8 @@ class LoopHost(Host):
 
     def handle(self, message: Any) -> None:
         if message[0] == "start":
-            _, key, claim = message
-            run = LoopRun(self, key, self.tasks[claim["kind"]], claim)
+            _, key, name, text = message
+            run = LoopRun(self, key, self.tasks[name["kind"]], readable(text, name))
             self.runs[key] = run
             run.pending, run.event = {}, asyncio.Event()
             run.begun(contextvars.copy_context().run(self.loop.create_task, run.main()))

@@ -72,7 +72,7 @@ class Run:
         if sent["order"] > self.seen:
             self.seen = sent["order"]
             if self.host is not None:
-                self.host.send([["signal", self.key, sent]])
+                self.host.send([["signal", self.key, json.dumps(sent)]])
             else:
                 self.claim.setdefault("signals", []).append(sent)
 
@@ -210,7 +210,9 @@ class Hosts:
             self.queue.append(run)  # Until a process that is being replaced has ended.
             return
         run.host, host.runs[run.key], run.sign = host, run, clock()
-        host.send([["start", run.key, run.claim]])
+        # As a text: a process that cannot read it fails this run, and reads the other messages.
+        name = {field: run.claim[field] for field in ("id", "fence", "run", "kind")}
+        host.send([["start", run.key, name, json.dumps(run.claim)]])
 
     def send(self, run: Run, message: Any) -> None:
         if run.host is not None:

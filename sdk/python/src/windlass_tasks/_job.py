@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from . import _trace
+from ._errors import Pickles
 from ._values import plain
 
 P = TypeVar("P")
@@ -23,7 +24,7 @@ ERASE: Any = type("ERASE", (), {"__repr__": lambda self: "ERASE"})()
 """As the data of a message: the task has no data any more."""
 
 
-class Stop(BaseException):
+class Stop(Pickles):
     """The handler is to end: its task was paused or killed, has missed its deadline, or the worker ends.
 
     It comes from `checkpoint`, `reply` and `wait`. With `interrupt` (the default) it comes at once, wherever a `def` handler
@@ -217,7 +218,7 @@ class Job(Generic[P, D]):
         self._ends = None if ends is None else time.monotonic() + ends / 1000
         self._port, self._codec = port, codec
         self._signals: list[Signal] = []
-        self._unreadable: ValueError | None = None
+        self._unreadable: Exception | None = None
         self._effects: list[Json] = []
         self._replies: list[Json] = []
         self._submitted: list[str] = []
@@ -228,15 +229,22 @@ class Job(Generic[P, D]):
         return f"<Job {self.id} of kind {self.kind}, attempt {self.attempt}>"
 
     def _receive(self, sent: Json) -> None:
-        command = sent["command"]
-        if command.get("message") == "signal":
-            try:
-                payload = self._codec.decode(command.get("payload"))
-            except Exception as error:  # Raised in the handler, by `signals`: not where the signal has arrived.
-                text = f"the codec cannot decode the payload of the signal {command['name']}: {type(error).__name__}: {error}"
-                self._unreadable = ValueError(text)
-                return
-            self._signals.append(Signal(command["name"], payload, sent["order"]))
+        try:
+            if why := sent.get("unreadable"):
+                raise ValueError(f"a signal cannot be read: {why}")
+            command = sent["command"]
+            if command.get("message") == "signal":
+                self._signals.append(Signal(command["name"], self._payload(command), sent["order"]))
+        except Exception as error:  # A codec, or what JSON has and Python does not.
+            self._unreadable = error
+            raise
+
+    def _payload(self, command: Json) -> Any:
+        try:
+            return self._codec.decode(command.get("payload"))
+        except Exception as error:
+            text = f"the codec cannot decode the payload of the signal {command['name']}: {type(error).__name__}: {error}"
+            raise ValueError(text) from error
 
     @property
     def ends_in(self) -> dt.timedelta | None:
@@ -247,7 +255,7 @@ class Job(Generic[P, D]):
     def signals(self) -> list[Signal]:
         """The signals without a reply, oldest first: those that waited, and those that have come since.
 
-        Raises `ValueError` when the codec cannot decode a payload."""
+        Raises the error of a signal that cannot be read: the run fails by it, as `wait`, `checkpoint` and `reply` do then."""
         if self._unreadable is not None:
             raise self._unreadable
         if self._signals:

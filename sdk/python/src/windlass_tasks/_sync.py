@@ -14,18 +14,27 @@ from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from . import _token, _trace
-from ._errors import CODES, ApiError, Exists, SignalError, TaskFailed, Unavailable
+from . import _answers, _token, _trace
+from ._answers import GATEWAY, Foreign
+from ._errors import CODES, ApiError, Exists, SignalError, TaskFailed, Unavailable, Unreadable
 from ._job import Codec, Json, Kinded, Plain, form, times
-from ._streams import Address, SyncStream
+from ._streams import TIMEOUTS, Address, SyncStream
 from ._values import plain
 
 P = TypeVar("P")
+_ANY: Mapping[str, type] = {}
 _LATER = (429, 503)
 _WAIT = 20.0
 _BATCH = 500
 _BATCH_BYTES = 2 << 20
 """The most tasks, and bytes of several tasks, of one submit."""
+"""The longest that one request waits for a task or an outcome, in seconds."""
+_KEPT = 10.0
+"""How long a connection is kept that is not in use: proxies and servers close idle ones, some without a word."""
+_MARGIN = 2.0
+"""How much later than the end of a wait its answer may come, in seconds."""
+_IDLE = 45.0
+"""The longest silence of a stream of changes, which has a comment every 15 s."""
 
 
 class Answer:
@@ -38,30 +47,49 @@ class Answer:
     def body(self) -> bytes:
         if self.status == 204:
             return b""
-        if "content-length" in self.headers:
-            return self._stream.exactly(int(self.headers["content-length"]))
-        if self.headers.get("transfer-encoding", "").lower() == "chunked":
-            return b"".join([chunk for chunk in self.chunks()])
-        self.keeps = False
-        return self._stream.rest()
+        return b"".join([chunk for chunk in self.chunks()])
 
-    def chunks(self) -> Iterator[bytes]:
-        """The parts of the body as they come."""
-        if self.headers.get("transfer-encoding", "").lower() != "chunked":
-            left = int(self.headers.get("content-length", "0"))
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the answer says where its body ends: another one ends with the connection, whole or not."""
+        return self._is_chunked or "content-length" in self.headers
+
+    @property
+    def _is_chunked(self) -> bool:
+        return self.headers.get("transfer-encoding", "").lower() == "chunked"
+
+    def chunks(self, idle: float | None = None) -> Iterator[bytes]:
+        """The parts of the body as they come. With `idle`, each one has that time, and otherwise all have the time of the call."""
+        stream = self._stream
+
+        def next_one() -> None:
+            if idle is not None:
+                stream.allow(idle)
+
+        next_one()
+        if self._is_chunked:
+            while size := int((stream.until(b"\r\n")).split(b";")[0], 16):
+                yield (stream.exactly(size + 2))[:-2]
+                next_one()
+            while stream.until(b"\r\n") != b"\r\n":
+                pass  # Fields after the body.
+        elif self.is_bounded:
+            left = int(self.headers["content-length"])
             while left:
-                part = self._stream.exactly(min(left, 1 << 16))
+                part = stream.exactly(min(left, 1 << 16))
                 left -= len(part)
                 yield part
-            return
-        while size := int((self._stream.until(b"\r\n")).split(b";")[0], 16):
-            yield (self._stream.exactly(size + 2))[:-2]
-        self._stream.until(b"\r\n")
+                next_one()
+        else:
+            self.keeps = False
+            while part := stream.some():
+                yield part
+                next_one()
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, idle: float) -> Iterator[str]:
         """The lines of the body as they come."""
         rest = b""
-        for chunk in self.chunks():
+        for chunk in self.chunks(idle):
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 yield line.decode().rstrip("\r")
@@ -74,8 +102,13 @@ class Link:
 
     def __init__(self, address: Address, token: str | None) -> None:
         self.address, self._token, self._stream = address, token, None
+        self.is_sent, self.used = False, 0.0
 
     _stream: SyncStream | None
+    is_sent: bool
+    """Whether a server may have got the last request."""
+    used: float
+    """When the last answer came."""
 
     def send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float | None) -> Answer:
         """Sends a request, and reads the head of the answer."""
@@ -86,39 +119,65 @@ class Link:
         if body is not None:
             lines.append(f"Content-Length: {len(body)}")
         head = "\r\n".join([*lines, "", ""]).encode()
+        self.is_sent = False
         if self._stream is None:
             self._stream = SyncStream.open(self.address, timeout)
-        self._stream.timeout = timeout
+        else:
+            self._stream.allow(timeout)
+        self.is_sent = True
         try:
             self._stream.write(head + (body or b""))
         except ConnectionError:
             if len(body or b"") < 65536:
                 raise  # Otherwise the server may have refused the size, and answered.
-        first, *rest = (self._stream.until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        pairs = [line.split(":", 1) for line in rest if ":" in line]
-        found = {name.strip().lower(): value.strip() for name, value in pairs}
-        version, status = first.split(" ")[:2]
-        if not version.startswith("HTTP/1."):
-            raise ConnectionError(f"{self.address.url} does not speak HTTP/1.1")
-        return Answer(self._stream, int(status), found)
+        status = 100
+        while status < 200:  # Those below are no answers: 100 (go on), 103 (hints).
+            first, *rest = (self._stream.until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            pairs = [line.split(":", 1) for line in rest if ":" in line]
+            found = {name.strip().lower(): value.strip() for name, value in pairs}
+            version, text = f"{first} ".split(" ")[:2]
+            if not version.startswith("HTTP/1.") or not text.isdecimal():
+                raise ConnectionError(f"{self.address.url} does not speak HTTP/1.1")
+            status = int(text)
+        return Answer(self._stream, status, found)
 
     def call(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float | None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout: float | None,
+        rest: float | None = None,
     ) -> tuple[Answer, bytes]:
-        """Sends a request, and reads the whole answer. After an error the connection is closed."""
+        """Sends a request, and reads the whole answer, in `timeout` seconds. With `rest`, the body has that time after its head.
+
+        After an error the connection is closed."""
         try:
             answer = self.send(method, path, body, headers, timeout)
+            if rest is not None and self._stream is not None:
+                self._stream.allow(rest)
             read = answer.body()
         except BaseException:
             self.close()
             raise
         if not answer.keeps:
             self.close()
+        self.used = time.monotonic()
         return answer, read
+
+    @property
+    def is_closed(self) -> bool:
+        return self._stream is None
 
     def close(self) -> None:
         if self._stream is not None:
             self._stream.close()
+            self._stream = None
+
+    def forget(self) -> None:
+        if self._stream is not None:
+            self._stream.forget()
             self._stream = None
 
 
@@ -127,11 +186,13 @@ class Client:
 
     `url` is the address of a server, or of several with spaces between them; `WINDLASS_URL`, and
     `http://localhost:7474` without that. `token` is `WINDLASS_TOKEN` by default; the Unix socket needs none.
-    A request is sent again for `timeout` seconds, to the next server if there are several, when none has answered or one
-    is busy: this is safe, because a request that changes tasks has a key. A client may be shared: each request has a
-    connection of its own.
+    A request is sent again for `timeout` seconds in all, to the next server if there are several, when none has answered, one
+    is busy, or a proxy has no answer of one: this is safe, because a request that changes tasks has a key. Another request is
+    sent again only if no server has got it. A client may be shared by threads, event loops, and the children of a fork: each
+    request has a connection of its own, and each process and event loop opens its own.
 
-    Methods return the JSON of the answer, as docs/json.md of windlass describes it, and raise `ApiError`."""
+    Methods return the JSON of the answer, as docs/json.md of windlass describes it, and raise `ApiError`. `Unavailable` says
+    that no server has answered, and `Unreadable` that Python does not read a value of the answer."""
 
     def __init__(
         self, url: str | None = None, token: str | None = None, *, timeout: float = 30.0, codec: Codec | None = None
@@ -139,7 +200,7 @@ class Client:
         urls = url or os.environ.get("WINDLASS_URL") or "http://localhost:7474"
         self._token = _token.of_environment() if token is None else token
         self._servers = [Address.read(one) for one in urls.split()]
-        self._free: dict[str, list[Link]] = {}
+        self._free: dict[tuple[Any, ...], list[Link]] = {}
         self._timeout, self._codec = timeout, codec or Plain()
 
     def __enter__(self) -> Client:
@@ -149,22 +210,38 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections that are not in use."""
-        for links in self._free.values():
-            while links:
-                links.pop().close()
+        """Closes the connections of this process and event loop that are not in use."""
+        links = self._links()
+        while links:
+            links.pop().close()
 
-    def _link(self) -> Link:
-        """Returns a connection that nobody else uses."""
-        free = self._free.setdefault(self._servers[0].url, [])
-        try:
-            return free.pop()
-        except IndexError:
-            return Link(self._servers[0], self._token)
+    def _links(self) -> list[Link]:
+        """Returns the connections that are not in use, of this process and event loop: no other may use them."""
+        home = SyncStream.home()
+        links = self._free.get(home)
+        if links is None:
+            for other in [one for one in list(self._free) if SyncStream.is_over(one)]:
+                for link in self._free.pop(other, ()):
+                    link.forget()
+            links = self._free.setdefault(home, [])
+        return links
+
+    def _link(self, links: list[Link], to: Address, is_new: bool) -> Link:
+        """Returns a connection that nobody else uses, and closes those that are old, or of another server."""
+        while links:
+            try:
+                link = links.pop()
+            except IndexError:
+                break  # Another thread has taken it.
+            if not is_new and link.address == to and time.monotonic() - link.used < _KEPT:
+                return link
+            link.close()
+        return Link(to, self._token)
 
     def _next_server(self, failed: Address) -> None:
-        if self._servers[0] == failed:  # Another request may have changed the server before.
-            self._servers.append(self._servers.pop(0))
+        first, *others = self._servers
+        if others and first == failed:  # Another request may have changed the server before.
+            self._servers = [*others, first]
 
     def request(
         self,
@@ -175,19 +252,18 @@ class Client:
         key: bool = False,
         again: bool = False,
         wait: float = 0.0,
+        within: float | None = None,
         **query: Any,
     ) -> Any:
         """Sends any request, and returns the JSON of the answer.
 
         `query` leaves out what is `None`. `key` adds an `Idempotency-Key`, with which a request may be sent again; `again` is
         for a request that may be without it. `wait` is for how long the server may hold
-        the answer back. Raises `ApiError` for an answer that is an error, `Unavailable` when no server answers in time."""
-        given = {name.rstrip("_"): value for name, value in query.items() if value is not None}
+        the answer back, and `within` for how long the call may take in all; without it, `timeout` of the client and `wait`. Raises
+        `ApiError` for an answer that is an error, `Unavailable` when no server answers in time, and `Unreadable`."""
+        given = _query(query)
         if wait:
             given["wait"] = f"{round(wait * 1000)}ms"
-        for name, value in given.items():
-            if isinstance(value, bool):
-                given[name] = "true" if value else "false"
         target = f"/v1{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
         headers = _trace.current()
         if body is not None:
@@ -197,50 +273,85 @@ class Client:
         if key:
             headers["Idempotency-Key"] = str(uuid.uuid4())
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
-        return self._send(method, target, data, headers, wait, method in ("GET", "DELETE") or key or again)
+        return self._send(method, target, data, headers, wait, within, method in ("GET", "DELETE") or key or again)
 
-    def _object(self, method: str, path: str, body: Any = None, **more: Any) -> Json:
-        return dict(self.request(method, path, body, **more))
+    def _object(self, method: str, path: str, body: Any = None, needs: Mapping[str, type] = _ANY, **more: Any) -> Json:
+        """Sends a request whose answer is an object that has these fields."""
+        try:
+            return _answers.shaped(self.request(method, path, body, **more), needs)
+        except Foreign as error:
+            raise Unavailable(f"{self._servers[0].url}: {error}") from error
 
-    def _send(self, method: str, target: str, data: bytes | None, headers: dict[str, str], wait: float, again: bool) -> Any:
+    def _send(
+        self,
+        method: str,
+        target: str,
+        data: bytes | None,
+        headers: dict[str, str],
+        wait: float,
+        within: float | None,
+        again: bool,
+    ) -> Any:
         for text in (method, target, self._token or "", *headers.values()):
             if not text.isprintable() or " " in target:
                 raise ValueError(f"a request has a character that HTTP does not allow: {text[:80]!r}")
-        pause, spent, problem = 0.05, 0.0, ""
+        began, left, pause, is_new = time.monotonic(), self._timeout, 0.05, not again
+        end = float("inf") if within is None else began + within
         while True:
-            link = self._link()
-            fresh = link._stream is None
+            servers, sent = self._servers, time.monotonic()
+            links = self._links()
+            link = self._link(links, servers[0], is_new)
+            is_fresh = link.is_closed
+            # The first of several servers may be silent: another one gets the rest of the time.
+            share = left / 2 if again and len(servers) > 1 else left
+            answer = None
             try:
-                answer, read = link.call(method, target, data, headers, self._timeout + wait)
+                answer, read = link.call(method, target, data, headers, max(0.01, min(wait + share, end - sent)))
             except (OSError, ValueError, TimeoutError) as error:
-                problem = f"{link.address.url}: {str(error) or type(error).__name__}"
+                cause: Exception | None = error
+                silent = isinstance(error, TIMEOUTS)
+                problem = f"no answer in {time.monotonic() - sent:.1f} s" if silent else str(error) or type(error).__name__
                 # An old connection may have been closed between two requests: a new one is tried at once.
-                delay = 0.0 if not fresh and again else pause
-                refused = isinstance(error, ConnectionRefusedError)
-                if not again and not refused:
-                    raise Unavailable(f"{problem}; whether the request was carried out is not known") from error
+                delay, known = (pause if is_fresh else 0.0), not link.is_sent
             else:
-                self._free[link.address.url].append(link)
-                if answer.status not in _LATER:
+                if not link.is_closed:
+                    links.append(link)
+                cause, document = None, _answers.problem(read) if answer.status >= 400 else None
+                problem = f"answered {answer.status}"
+                if answer.status in _LATER:
+                    known = answer.status == 429 or document is not None
+                    delay = _answers.pause(answer.headers, pause)
+                    if answer.status == 503 and len(servers) > 1:
+                        delay = min(delay, pause)
+                elif answer.status in GATEWAY or (answer.status >= 500 and document is None):
+                    known, delay = answer.status == 408 and document is not None, _answers.pause(answer.headers, pause)
+                else:
                     return self._read(answer, read, target)
-                problem = f"{link.address.url} answered {answer.status}"
-                delay = float(answer.headers.get("retry-after", "0") or 0) or pause
-                if answer.status == 503 and len(self._servers) > 1:
-                    delay = min(delay, pause)
+            problem = f"{link.address.url}: {problem}"
+            if not again and not known:
+                raise Unavailable(f"{problem}; whether the request was carried out is not known") from cause
             self._next_server(link.address)
-            spent += max(delay, 0.01)
-            if spent > self._timeout:
-                raise Unavailable(f"no server has carried out the request in {self._timeout:g} s: {problem}")
+            now = time.monotonic()
+            left -= max(0.0, now - sent - wait) + max(delay, 0.01)
+            if left <= 0 or now + delay >= end:
+                raise Unavailable(
+                    f"no server has carried out the request in {min(self._timeout, end - began):g} s: {problem}"
+                ) from cause
+            is_new = True
             time.sleep(delay * random.uniform(0.9, 1.1))
             pause = min(pause * 2, 2.0)
 
     def _read(self, answer: Answer, read: bytes, target: str) -> Any:
-        is_json = "json" in answer.headers.get("content-type", "")
         if answer.status < 300:
-            return json.loads(read) if is_json else None
-        problem = json.loads(read) if is_json and read else {"detail": read.decode(errors="replace")[:500]}
-        kind = CODES.get(problem.get("code", ""), ApiError)
-        raise kind(answer.status, problem, target)
+            try:
+                return _answers.value(read) if read else None
+            except Foreign as error:
+                raise Unavailable(f"{self._servers[0].url}: {error}") from error
+        problem = _answers.problem(read)
+        if problem is None:
+            page = read.decode(errors="replace")[:500]
+            problem = {"detail": f"an answer that is not that of a windlass server: {page or 'an empty body'}"}
+        raise CODES.get(problem.get("code", ""), ApiError)(answer.status, problem, target)
 
     # Tasks
 
@@ -270,12 +381,17 @@ class Client:
     def _submit_batch(self, batch: list[Json]) -> list[Json]:
         """Submits tasks in one request, or in two when the server takes no request of that size."""
         try:
-            return list(self.request("POST", "/tasks", batch, key=True))
+            answers = self.request("POST", "/tasks", batch, key=True)
         except ApiError as error:
             if error.status != 413 or len(batch) == 1:
                 raise
-        half = len(batch) // 2
-        return self._submit_batch(batch[:half]) + self._submit_batch(batch[half:])
+            half = len(batch) // 2
+            return self._submit_batch(batch[:half]) + self._submit_batch(batch[half:])
+        if not isinstance(answers, list) or len(answers) != len(batch):
+            raise Unavailable(
+                f"{self._servers[0].url} has not answered with a list of {len(batch)}; check the URL, and proxies in between"
+            )
+        return answers
 
     def get(self, id: str) -> Json:
         """Returns a task. Raises `NotFound`."""
@@ -286,16 +402,24 @@ class Client:
         left = float("inf") if timeout is None else _seconds(timeout)
         if left != left:
             raise ValueError("timeout: nan is not a time")
+        path, end = f"/tasks/{_part(id)}", time.monotonic() + left
         while True:
-            wait = max(0.0, min(_WAIT, left))
-            task = self._decoded(self._object("GET", f"/tasks/{_part(id)}", wait=wait, for_="ended"))
+            waits = _Wait(end)
+            needs = {"state": str}
+            try:
+                task = self._object("GET", path, needs=needs, wait=waits.wait, within=waits.within, for_="ended")
+            except Unreadable as error:
+                task = _answers.shaped(_answers.salvaged(error.answer.decode(), 1), needs)
+                if task["state"] == "completed" and isinstance(task.get("result"), _answers.Missing):
+                    raise
             if task["state"] == "completed":
-                return task.get("result")
+                result = task.get("result")
+                return None if result is None else self._codec.decode(result)
             if task["state"] in ("failed", "killed"):
-                raise TaskFailed(id, task)
-            left -= wait
-            if left <= 0:
+                raise TaskFailed(id, self._decoded_of_many(task))
+            if time.monotonic() >= end:
                 raise TimeoutError(f"task {id} is {task['state']} after the timeout")
+            time.sleep(waits.pause())
 
     def _decoded(self, task: Json) -> Json:
         for field in ("props", "data", "result"):
@@ -303,15 +427,32 @@ class Client:
                 task[field] = self._codec.decode(task[field])
         return task
 
+    def _decoded_of_many(self, task: Json) -> Json:
+        """As `_decoded`; what cannot be read or decoded is left out, so that it holds up no other task."""
+        task, missing = _answers.without_missing(task)
+        for field in ("props", "data", "result"):
+            try:
+                if task.get(field) is not None:
+                    task[field] = self._codec.decode(task[field])
+            except Exception as error:
+                del task[field]
+                missing[field] = f"{type(error).__name__}: {error}"
+        return {**task, "unreadable": missing} if missing else task
+
     def list(self, **filters: Any) -> Iterator[Json]:
         """Yields tasks, page by page. `filters` are those of `windlass list`: `state`, `kind`, `label`, `prefix`, ….
 
-        `limit` is the size of a page."""
+        `limit` is the size of a page. A task with a value that Python does not read, or the codec does not decode, has instead of
+        that field an entry in `unreadable`, with the reason: the other tasks of the page come all the same."""
         cursor = None
         while True:
-            page = self.request("GET", "/tasks", **{**filters, "cursor": cursor})
+            try:
+                page = self._object("GET", "/tasks", needs={"tasks": list}, **{**filters, "cursor": cursor})
+            except Unreadable as error:
+                page = _answers.shaped(_answers.salvaged(error.answer.decode(), 3), {"tasks": list})
             for task in page["tasks"]:
-                yield self._decoded(task)
+                if isinstance(task, dict):
+                    yield self._decoded_of_many(task)
             cursor = page.get("next")
             if cursor is None:
                 return
@@ -336,7 +477,7 @@ class Client:
 
     def delete(self, id: str, *, force: bool = False) -> None:
         """Deletes a task; one that a worker has only with `force`."""
-        self.request("DELETE", f"/tasks/{_part(id)}", force=force or None)
+        self.request("DELETE", f"/tasks/{_part(id)}", key=True, force=force or None)
 
     def why(self, id: str | None = None) -> Json:
         """Returns why a task is not run; without an id, what holds tasks back, by reason."""
@@ -369,12 +510,14 @@ class Client:
         return self._await_outcome(f"/tasks/{_part(id)}/commands", body, wait, {})
 
     def _await_outcome(self, path: str, body: Any, wait: float | dt.timedelta | None, query: Json) -> Json:
-        left = 0.0 if wait is None else _seconds(wait)
-        sent = self._object("POST", path, body, again=True, **query)
-        while sent.get("outcome") is None and left > 0:
-            part = min(_WAIT, left)
-            sent = self._object("GET", f"/commands/{_part(sent['id'])}", wait=part)
-            left -= part
+        left, needs = 0.0 if wait is None else _seconds(wait), {"id": str}
+        sent = self._object("POST", path, body, needs, again=True, **query)
+        end = time.monotonic() + left
+        while sent.get("outcome") is None and time.monotonic() < end:
+            waits = _Wait(end)
+            sent = self._object("GET", f"/commands/{_part(sent['id'])}", needs=needs, wait=waits.wait, within=waits.within)
+            if sent.get("outcome") is None:
+                time.sleep(waits.pause())
         return sent
 
     def pause(self, id: str, *, wait: float | dt.timedelta | None = None) -> Json:
@@ -414,36 +557,42 @@ class Client:
 
         `after` is the `seq` of a change; 0 for the oldest that is kept, and now without it. When changes in between are no
         longer kept, `{"what": "reset", "seq": …}` comes: list the tasks then."""
-        link, pause = None, 0.05
+        pause = 0.05
         while True:
             headers = {"Accept": "text/event-stream"}
             path = "/v1/changes" if after is None else f"/v1/changes?after={after}"
+            link, home, delay = Link(self._servers[0], self._token), SyncStream.home(), pause
             try:
-                link = Link(self._servers[0], self._token)
-                answer = link.send("GET", path, None, headers, 45.0)
-                if answer.status in _LATER:
-                    raise ConnectionError("the server is busy")
+                answer = link.send("GET", path, None, headers, _IDLE)
                 if answer.status != 200:
-                    self._read(answer, answer.body(), path)
-                name = ""
-                for line in answer.lines():
+                    read, delay = answer.body(), _answers.pause(answer.headers, pause)
+                    if answer.status in (*_LATER, *GATEWAY) or (answer.status >= 500 and _answers.problem(read) is None):
+                        raise ConnectionError(f"the server is busy: {answer.status}")
+                    self._read(answer, read, path)
+                name, seq = "", after
+                for line in answer.lines(_IDLE):
                     field, _, value = line.partition(": ")
                     if field == "id":
-                        after, pause = value, 0.05
+                        seq = value
                     elif field == "event":
                         name = value
-                    elif field == "data" and name == "reset":
-                        yield {"what": "reset", "seq": after}
-                    elif field == "data" and name == "change":
-                        yield json.loads(value)
+                    elif field == "data" and name in ("reset", "change"):
+                        change = {"what": "reset", "seq": seq} if name == "reset" else _answers.value(value.encode())
+                        after, pause = seq, 0.05  # What is cut off comes again.
+                        yield change
+                        if SyncStream.is_over(home):
+                            break  # This is the child of a fork: it opens a connection of its own.
+            except Unreadable:
+                raise
             except (OSError, ValueError, TimeoutError):
                 pass
             finally:
-                if link is not None:
+                if SyncStream.is_over(home):
+                    link.forget()
+                else:
                     link.close()
-            if link is not None:
-                self._next_server(link.address)
-            time.sleep(pause)
+            self._next_server(link.address)
+            time.sleep(delay)
             pause = min(pause * 2, 2.0)
 
     # Schedules
@@ -535,12 +684,17 @@ class Client:
         link = Link(self._servers[0], self._token)
         try:
             answer = link.send("GET", "/v1/backup", None, {}, 600.0)
+            kind = answer.headers.get("content-type", "")
             if answer.status != 200:
                 self._read(answer, answer.body(), "/v1/backup")
+            if not answer.is_bounded or kind.startswith("text/"):
+                raise Unavailable(
+                    f"{link.address.url}: a proxy in between hides whether the backup is whole, or answers itself ({kind})"
+                )
             size = 0
             with open(path, "xb") as file:  # noqa: ASYNC230 (a local file)
                 try:
-                    for chunk in answer.chunks():
+                    for chunk in answer.chunks(600.0):
                         size += file.write(chunk)
                 except BaseException:
                     os.unlink(path)  # The file is new, and a part of a backup is of no use.
@@ -576,5 +730,27 @@ def _part(text: str) -> str:
     return quote(text, safe="")
 
 
-def _seconds(time: float | dt.timedelta) -> float:
-    return time.total_seconds() if isinstance(time, dt.timedelta) else time
+def _seconds(length: float | dt.timedelta) -> float:
+    return length.total_seconds() if isinstance(length, dt.timedelta) else length
+
+
+def _query(fields: Mapping[str, Any]) -> Json:
+    """Returns the parameters of a request: `for_` is `for`, what is `None` is left out."""
+    given = {name.rstrip("_"): one for name, one in fields.items() if one is not None}
+    return {name: ("true" if one else "false") if isinstance(one, bool) else one for name, one in given.items()}
+
+
+class _Wait:
+    """One request of a wait that ends at a time."""
+
+    def __init__(self, end: float) -> None:
+        self._began = time.monotonic()
+        left = max(0.0, end - self._began)
+        self._left, self.wait = left, min(_WAIT, left)
+        self.within = None if left == float("inf") else left + _MARGIN
+        """How long the request may take in all, with the search for a server."""
+
+    def pause(self) -> float:
+        """Returns how long to wait before the next request: a server that ends may have answered at once."""
+        passed = time.monotonic() - self._began
+        return 0.0 if passed >= min(self.wait, 0.2) else min(0.2, self._left)

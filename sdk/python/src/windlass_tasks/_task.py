@@ -69,6 +69,8 @@ class Task(Generic[P, D]):
 def make_job(task: Task[Any, Any], claim: Json, port: Port) -> Job[Any, Any]:
     """Reads the props and the data of a claim as the types of the handler."""
     codec = task.codec
+    if why := claim.get("unreadable"):
+        raise ValueError(f"the task cannot be read: {why}")
     try:
         given = codec.decode(claim.get("props"))
     except Exception as error:

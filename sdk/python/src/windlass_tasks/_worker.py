@@ -12,10 +12,14 @@ import re
 import secrets
 import signal
 import socket
+from collections.abc import Mapping
 from typing import Any
 
+from . import _answers
 from ._aio import AsyncAnswer, AsyncLink
-from ._host import clock
+from ._answers import RUN
+from ._errors import Pickles
+from ._host import clock, sound
 from ._hosts import Hosts, Refusal, Run
 from ._job import Json
 from ._streams import Address
@@ -36,6 +40,8 @@ _LINES = 4096
 _LINE = 4096
 _LINES_BYTES = 256 << 10
 """The most lines and bytes of the log of a task that wait for a server, and the bytes that are kept of a line: as in a node."""
+_REGISTERED: Mapping[str, type] = {"worker": str, "ttl_ms": int, "wait_ms": int, "seq": int}
+"""The fields of the answer to a registration."""
 
 
 class Over(Exception):
@@ -169,8 +175,8 @@ class Worker:
 
     # Requests
 
-    async def post(self, what: str, path: str, body: str, timeout: float) -> Json:
-        """Sends a request, and judges its answer."""
+    async def post(self, what: str, path: str, body: str, timeout: float, needs: Mapping[str, type]) -> Json:
+        """Sends a request, and judges its answer: an object that has these fields."""
         lease = self.leases
         await asyncio.sleep(max(0.0, self.not_before - clock()))
         link = self.links[what]
@@ -179,16 +185,18 @@ class Worker:
             link = self.links[what] = AsyncLink(Address.read(self.urls[0]), self.token)
         try:
             headers = {"Content-Type": "application/json"}
-            answer, read = await link.call("POST", path, body.encode(), headers, timeout)
-            problem = json.loads(read) if read else {}
+            answer, read = await link.call("POST", path, body.encode(), headers, timeout, self.patience(0.0))
+            if answer.status < 300:
+                # A value that cannot be read fails its own run: the others of the answer go on.
+                found = _answers.shaped(_answers.parts(read, 3), needs)
+                self.trouble, self.overtaken = "", 0
+                return found
         except (OSError, ValueError, asyncio.TimeoutError) as error:
             await self._next_server(link, f"{link.address.url}: {str(error) or type(error).__name__}")
             raise Again from error
-        if answer.status < 300:
-            self.trouble, self.overtaken = "", 0
-            return dict(problem)
-        detail = f"{link.address.url} answered {answer.status}: {problem.get('detail') or problem.get('code') or ''}"
-        await self._refused(link, answer, problem, detail, lease)
+        problem = _answers.problem(read) or {}
+        said = problem.get("detail") or problem.get("code") or "a text that is not that of a windlass server"
+        await self._refused(link, answer, problem, f"{link.address.url} answered {answer.status}: {said}", lease)
         raise Again
 
     trouble = ""
@@ -205,10 +213,11 @@ class Worker:
 
     async def _refused(self, link: AsyncLink, answer: AsyncAnswer, problem: Json, detail: str, lease: int) -> None:
         status, code = answer.status, problem.get("code", "")
-        pause = float(answer.headers.get("retry-after", "0") or 0) or _PAUSE
-        if status == 400 and (
-            wrong := re.match(r"(?:body: )?items\[(\d+)\]", problem.get("field", "") or problem.get("detail", ""))
-        ):
+        pause = _answers.pause(answer.headers, _PAUSE)
+        if not problem and status in (400, 401, 403, 410):  # That of a proxy, which knows nothing of the lease.
+            return await self._next_server(link, detail)
+        field = problem.get("field") or problem.get("detail") or ""
+        if status == 400 and (wrong := re.match(r"(?:body: )?items\[(\d+)\]", str(field))):
             raise WrongItem(int(wrong.group(1)), detail)
         if status in (400, 401, 403):
             raise Refusal(detail)
@@ -276,7 +285,7 @@ class Worker:
                 }
                 sent = clock()
                 try:
-                    answer = await self.post("exchange", "/v1/workers", json.dumps(body), self.patience(0.0))
+                    answer = await self.post("exchange", "/v1/workers", json.dumps(body), self.patience(0.0), _REGISTERED)
                 except (Again, Over, Overtaken, TooLarge):
                     continue
                 self.name, self.ttl, self.wait = answer["worker"], answer["ttl_ms"] / 1000, answer["wait_ms"] / 1000
@@ -296,8 +305,8 @@ class Worker:
 
     def use_servers(self, answer: Json) -> None:
         servers = answer.get("servers")
-        if servers:
-            self.urls = [self.urls[0], *(url for url in servers if url != self.urls[0])]
+        if isinstance(servers, list) and servers:
+            self.urls = [self.urls[0], *(url for url in servers if url != self.urls[0] and _is_url(url))]
 
     async def exchange_on(self) -> int:
         failed = True
@@ -329,20 +338,20 @@ class Worker:
             body["pause_kinds"] = sorted(self.app.tasks)
         try:
             path = f"/v1/workers/{self.name}/exchange"
-            answer = await self.post("exchange", path, json.dumps(body), self.patience(wait))
+            answer = await self.post("exchange", path, json.dumps(body), self.patience(wait), {"renewed_seq": int})
             if (sent := self.sent.get(answer["renewed_seq"])) is not None:
                 self.renewed(sent)
-            self.drain = answer.get("drain", False)
+            self.drain = answer.get("drain") is True
             self.use_servers(answer)
-            for lost in answer.get("lost", ()):
+            for lost in _answers.entries(answer, "lost", {"id": str, "fence": int}):
                 self.lose(lost["id"], lost["fence"])
-            for stop in answer.get("stop", ()):
+            for stop in _answers.entries(answer, "stop", {**RUN, "reason": str, "grace_ms": int}):
                 if run := self.named(stop):
                     run.is_stopped = True
                     self.stop(run, stop)
-            for sent_ in answer.get("signals", ()):
+            for sent_ in _answers.entries(answer, "signals", {**RUN, "order": int}):
                 if run := self.named(sent_):
-                    run.signalled(sent_)
+                    run.signalled(_whole(sent_))
             self.start(answer)
         finally:
             self.is_answered(seq)
@@ -354,7 +363,8 @@ class Worker:
     # Runs
 
     def start(self, answer: Json) -> None:
-        for claim in answer.get("claims", ()):
+        for found in _answers.entries(answer, "claims", RUN):
+            claim, unreadable = _answers.claim(found)
             key = (claim["id"], claim["fence"])
             known, past = self.runs.get(key), self.past.get(key)
             last = max(known.claim["run"] if known else 0, past[0] if past else 0)
@@ -362,17 +372,29 @@ class Worker:
                 continue
             for other in [one for one in self.runs if one[0] == claim["id"] and one[1] <= claim["fence"]] if known else ():
                 self.drop(self.runs[other])
-            if claim["kind"] not in self.app.tasks and len(self.app.tasks) == 1:
+            if claim["kind"] not in self.app.tasks:
+                if len(self.app.tasks) > 1:
+                    unreadable = unreadable or f"this worker has no handler of the kind {claim['kind']}"
                 claim["kind"] = next(iter(self.app.tasks))
             run = Run(claim, self.app.tasks[claim["kind"]], past[1] if past else 0)
             self.runs[key] = run
-            if self.closing:
+            if unreadable:
+                self.unreadable(run, unreadable)
+            elif self.closing:
                 self.add(run, "return", '{"message":"release"}')
             else:
                 self.hosts.assign(run)
 
+    def unreadable(self, run: Run, why: str) -> None:
+        """Fails a run of which this process cannot read a value: the retry policy of the task decides what follows."""
+        logger.error("task %s: its handler is not run: %s", run.claim["id"], why)
+        self.add(run, "return", json.dumps({"message": "error", "error": sound(why)}))
+
     def stop(self, run: Run, stop: Json) -> None:
-        if run.phase == "running":
+        stop, missing = _answers.without_missing(stop)
+        if missing:
+            self.hosts.abort(run, "; ".join(f"the {name} that ends the run cannot be read: {why}" for name, why in missing.items()))
+        elif run.phase == "running":
             run.phase = "stopping"
             run.stop_at = clock() + min(stop["grace_ms"], run.claim["grace_ms"]) / 1000
             self.hosts.stop(run, stop)
@@ -472,7 +494,8 @@ class Worker:
         body = f'{{"secret":"{self.secret}","seq":{seq},"settled":{settled},"claims_wanted":{wanted},"items":[{",".join(parts)}]}}'
         try:
             lease = self.leases
-            answer = await self.post("report", f"/v1/workers/{self.name}/report", body, self.patience(0.0))
+            path = f"/v1/workers/{self.name}/report"
+            answer = await self.post("report", path, body, self.patience(0.0), {"results": list})
             if lease != self.leases:
                 return True  # The answer is about the lease before.
             answered = zip(groups, answer["results"], strict=False)
@@ -484,10 +507,11 @@ class Worker:
             self.is_answered(seq)
 
     def result(self, item: Item, result: Json) -> bool:
-        run, what = item.run, result["result"]
+        result, _ = _answers.without_missing(result if isinstance(result, dict) else {})
+        run, what = item.run, result.get("result")
         if item not in self.items:
             return False
-        if what == "retry":
+        if what not in ("applied", "refused", "lost"):
             return True
         if what == "lost":
             self.lose(run.claim["id"], run.claim["fence"])
@@ -560,7 +584,20 @@ def grouped(items: list[Item]) -> list[list[Item]]:
     return groups
 
 
-class WrongItem(Exception):
+def _is_url(url: Any) -> bool:
+    try:
+        return bool(Address.read(url))
+    except (ValueError, AttributeError, TypeError):
+        return False
+
+
+def _whole(sent: Json) -> Json:
+    """Returns a signal as a process of handlers gets it: with the reason in place of what cannot be read."""
+    whole, missing = _answers.without_missing(sent)
+    return {**whole, "unreadable": "; ".join(missing.values())} if missing else whole
+
+
+class WrongItem(Pickles, Exception):
     """The server cannot read an item of a report."""
 
     def __init__(self, at: int, detail: str) -> None:
