@@ -164,7 +164,7 @@ class Hosts:
         self.refused = ""
         """Why the last process was refused whose handlers were not those of the worker."""
         self.tasks: set[asyncio.Task[None]] = set()
-        places = {task.place for task in app.tasks.values()}
+        places: set[Place] = {task.place for task in app.tasks.values()}
         self.most: dict[Place, int] = dict.fromkeys(places, 1)
         if "process" in places:
             slots = sum(task.slots for task in app.tasks.values() if task.place == "process")
