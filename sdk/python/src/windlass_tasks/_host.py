@@ -125,6 +125,9 @@ class Run:
     def check(self) -> None:
         if self.is_over:
             raise RuntimeError(f"the run of task {self.claim['id']} has ended: its job can do nothing more")
+        self.check_process()
+
+    def check_process(self) -> None:
         if os.getpid() != self.host.pid:
             raise RuntimeError(f"the job of task {self.claim['id']} belongs to the process that has forked: use it there")
 
@@ -137,6 +140,7 @@ class Run:
         self.host.send(["tell", self.key, what, json.dumps(value)])
 
     def took(self, order: int) -> None:
+        self.check_process()
         self.fresh = False
         if order > self.order:
             self.order = order

@@ -81,7 +81,8 @@ class Host:
     """A process in which handlers run."""
 
     def __init__(self, place: Place, where: dict[str, tuple[str, str]]) -> None:
-        self.place, self.runs, self.is_ready, self.is_used = place, dict[int, Run](), False, False
+        self.place: Place = place
+        self.runs, self.is_ready, self.is_used = dict[int, Run](), False, False
         self.aborted: dict[int, str | None] = {}
         """Runs that the worker has aborted, with the error that is reported for them."""
         self.killed = False
