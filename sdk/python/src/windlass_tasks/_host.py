@@ -410,6 +410,9 @@ class ProcessHost(Host):
             self.inside += 1
             try:
                 return call(*arguments)
+            except Stop:
+                self.active = None  # The signal that comes with it has nothing more to interrupt.
+                raise
             finally:
                 self.inside -= 1
                 if self.is_late and not self.inside:

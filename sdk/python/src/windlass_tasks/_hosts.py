@@ -85,7 +85,7 @@ class Host:
         self.runs, self.is_ready, self.is_used = dict[int, Run](), False, False
         self.aborted: dict[int, str | None] = {}
         """Runs that the worker has aborted, with the error that is reported for them."""
-        self.killed = False
+        self.killed, self.is_over = False, False
         self.fault = ""
         """Why its process was ended although nothing has stopped its runs."""
         ours, theirs = socket.socketpair()
@@ -195,7 +195,7 @@ class Hosts:
     def assign(self, run: Run) -> None:
         """Gives a run to a process, which is started if there is none."""
         place = run.task.place
-        free = [host for host in self.hosts if host.place == place and not host.killed]
+        free = [host for host in self.hosts if host.place == place and not host.killed and not host.is_over]
         if place == "process":
             free = [host for host in free if not host.runs]
         if free:
@@ -270,6 +270,7 @@ class Hosts:
         reading = asyncio.ensure_future(self.read(host))
         while not reading.done() and host.process.exitcode is None:
             await asyncio.wait([reading], timeout=_LOOK)
+        host.is_over = True
         # What it has sent before its end. A process that it has left behind may hold the connection open.
         await asyncio.wait([reading], timeout=_LAST_WORDS)
         reading.cancel()

@@ -217,7 +217,6 @@ class Job(Generic[P, D]):
         self._ends = None if ends is None else time.monotonic() + ends / 1000
         self._port, self._codec = port, codec
         self._signals: list[Signal] = []
-        self._unreadable: ValueError | None = None
         self._effects: list[Json] = []
         self._replies: list[Json] = []
         self._submitted: list[str] = []
@@ -230,12 +229,7 @@ class Job(Generic[P, D]):
     def _receive(self, sent: Json) -> None:
         command = sent["command"]
         if command.get("message") == "signal":
-            try:
-                payload = self._codec.decode(command.get("payload"))
-            except Exception as error:  # Raised in the handler, by `signals`: not where the signal has arrived.
-                text = f"the codec cannot decode the payload of the signal {command['name']}: {type(error).__name__}: {error}"
-                self._unreadable = ValueError(text)
-                return
+            payload = self._codec.decode(command.get("payload"))
             self._signals.append(Signal(command["name"], payload, sent["order"]))
 
     @property
@@ -245,11 +239,7 @@ class Job(Generic[P, D]):
 
     @property
     def signals(self) -> list[Signal]:
-        """The signals without a reply, oldest first: those that waited, and those that have come since.
-
-        Raises `ValueError` when the codec cannot decode a payload."""
-        if self._unreadable is not None:
-            raise self._unreadable
+        """The signals without a reply, oldest first: those that waited, and those that have come since."""
         if self._signals:
             self._port.took(self._signals[-1].order)
         return list(self._signals)
