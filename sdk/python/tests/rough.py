@@ -50,14 +50,15 @@ def forks(job: windlass.Job[Any, Any]) -> Any:
     """What a child gets that was forked and uses the job."""
     reads, writes = os.pipe()
     if os.fork() == 0:
-        try:
-            job.log("from the child")
-        except RuntimeError as error:
-            os.write(writes, str(error).encode())
+        for use in (lambda: job.log("from the child"), lambda: job.checkpoint(1), lambda: job.wait(1)):
+            try:
+                use()
+            except RuntimeError as error:
+                os.write(writes, str(error).encode() + b"\n")
         os._exit(0)
     os.wait()
     os.close(writes)
-    return os.read(reads, 1000).decode()
+    return os.read(reads, 10_000).decode().splitlines()
 
 
 def lines(job: windlass.Job[int, Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,7 +53,8 @@ def test_a_process_that_leaves_a_command_behind_gives_its_slot_back(rough: Serve
 
 
 def test_a_forked_child_cannot_use_the_job(rough: Server) -> None:
-    assert "belongs to the process that has forked" in result(rough, "forks", None, retry=1)
+    errors = result(rough, "forks", None, retry=1)
+    assert len(errors) == 3 and all("belongs to the process that has forked" in error for error in errors), errors
 
 
 def test_stops_of_a_handler_that_logs_all_the_time_cost_no_slot(rough: Server) -> None:
@@ -175,33 +175,3 @@ def test_code_that_cannot_be_imported_any_more_costs_no_attempt(server: Server) 
     assert server.workers[0].wait(20) == 1
     task = client.get(id)
     assert (task["state"], task["attempts"]) == ("runnable", 0)
-
-
-def test_a_handler_whose_signal_cannot_be_decoded_fails_and_goes_on_taking_stops(server: Server) -> None:
-    file = server.folder / "app.py"
-    file.write_text(
-        "import windlass_tasks as windlass\n"
-        "class Codec(windlass.Codec):\n"
-        "    def encode(self, value): return value\n"
-        "    def decode(self, value):\n"
-        "        if value == 'bad': raise KeyError('no key')\n"
-        "        return value\n"
-        "app = windlass.App(ttl=15, codec=Codec())\n"
-        "@app.task('a', slots=1, signals=True)\n"
-        "def a(job: windlass.Job):\n"
-        "    while True:\n"
-        "        for one in job.signals: return one.payload\n"
-        "        job.wait(60)\n"
-        "if __name__ == '__main__': app.run()\n"
-    )
-    server.work(str(file))
-    client = server.client()
-    id = client.submit("a", retry=1)["id"]
-    until("it runs", lambda: client.get(id)["claims"])
-    time.sleep(0.5)
-    client.signal(id, "bad", "bad", wait=None)
-    with pytest.raises(windlass.TaskFailed, match="cannot decode the payload of the signal bad: KeyError: 'no key'"):
-        client.result(id, 20)
-    id = client.submit("a")["id"]
-    assert client.signal(id, "good", "good", wait=None) is None
-    assert client.result(id, 20) == "good"

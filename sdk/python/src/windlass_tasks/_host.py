@@ -135,6 +135,9 @@ class Run:
     def check(self) -> None:
         if self.is_over:
             raise RuntimeError(f"the run of task {self.claim['id']} has ended: its job can do nothing more")
+        self.check_process()
+
+    def check_process(self) -> None:
         if os.getpid() != self.host.pid:
             raise RuntimeError(f"the job of task {self.claim['id']} belongs to the process that has forked: use it there")
 
@@ -147,6 +150,7 @@ class Run:
         self.host.send(["tell", self.key, what, json.dumps(value)])
 
     def took(self, order: int) -> None:
+        self.check_process()
         self.fresh = False
         if order > self.order:
             self.order = order
@@ -421,6 +425,9 @@ class ProcessHost(Host):
             self.inside += 1
             try:
                 return call(*arguments)
+            except Stop:
+                self.active = None  # The signal that comes with it has nothing more to interrupt.
+                raise
             finally:
                 self.inside -= 1
                 if self.is_late and not self.inside:

@@ -81,10 +81,11 @@ class Host:
     """A process in which handlers run."""
 
     def __init__(self, place: Place, where: dict[str, tuple[str, str]]) -> None:
-        self.place, self.runs, self.is_ready, self.is_used = place, dict[int, Run](), False, False
+        self.place: Place = place
+        self.runs, self.is_ready, self.is_used = dict[int, Run](), False, False
         self.aborted: dict[int, str | None] = {}
         """Runs that the worker has aborted, with the error that is reported for them."""
-        self.killed = False
+        self.killed, self.is_over = False, False
         self.fault = ""
         """Why its process was ended although nothing has stopped its runs."""
         ours, theirs = socket.socketpair()
@@ -164,7 +165,7 @@ class Hosts:
         self.refused = ""
         """Why the last process was refused whose handlers were not those of the worker."""
         self.tasks: set[asyncio.Task[None]] = set()
-        places = {task.place for task in app.tasks.values()}
+        places: set[Place] = {task.place for task in app.tasks.values()}
         self.most: dict[Place, int] = dict.fromkeys(places, 1)
         if "process" in places:
             slots = sum(task.slots for task in app.tasks.values() if task.place == "process")
@@ -194,7 +195,7 @@ class Hosts:
     def assign(self, run: Run) -> None:
         """Gives a run to a process, which is started if there is none."""
         place = run.task.place
-        free = [host for host in self.hosts if host.place == place and not host.killed]
+        free = [host for host in self.hosts if host.place == place and not host.killed and not host.is_over]
         if place == "process":
             free = [host for host in free if not host.runs]
         if free:
@@ -271,6 +272,7 @@ class Hosts:
         reading = asyncio.ensure_future(self.read(host))
         while not reading.done() and host.process.exitcode is None:
             await asyncio.wait([reading], timeout=_LOOK)
+        host.is_over = True
         # What it has sent before its end. A process that it has left behind may hold the connection open.
         await asyncio.wait([reading], timeout=_LAST_WORDS)
         reading.cancel()
