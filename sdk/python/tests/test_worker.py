@@ -519,19 +519,19 @@ def test_what_cannot_be_read_fails_its_own_task_and_no_other(shared: Server, pla
         assert client.result(f"{place}-{n}", 20) == 2
         assert client.get(f"{place}-{n}")["errors_total"] == 0
     for id in (props, late, early):
-        with pytest.raises(windlass.TaskFailed, match="4300 digits"):
+        with pytest.raises(windlass.TaskFailed, match="5000 digits"):
             client.result(id, 20)
     assert client.get(late)["errors_total"] == client.get(early)["errors_total"] == 1
     assert client.signal(f"neighbour-{place}", "end", 1, wait=20) == {"hello": 1}
     assert client.get(f"neighbour-{place}")["errors_total"] == 0
     # A client: the task itself is an error, and in a list the others come.
-    with pytest.raises(windlass.Unreadable, match="4300 digits"):
+    with pytest.raises(windlass.Unreadable, match="5000 digits"):
         client.get(props)
     listed = {task["id"]: task for task in client.list(kind=f"pages-{place}", prefix=place)}
     assert len(listed) == 3
     (task,) = client.list(prefix=props)
     assert (task["id"], task["state"], "props" in task) == (props, "failed", False)
-    assert "4300 digits" in task["unreadable"]["props"]
+    assert "5000 digits" in task["unreadable"]["props"]
 
 
 def test_what_a_codec_cannot_decode_fails_its_own_task_and_no_other(server: Server) -> None:
