@@ -117,7 +117,7 @@ class AsyncLink:
         timeout: float | None,
         connect: float | None = None,
     ) -> AsyncAnswer:
-        """Sends a request, and reads the head of the answer, in `timeout` seconds. With `connect`, they begin when it is connected."""
+        """Sends a request, and reads the head of the answer, in `timeout` seconds: with `connect`, once it is connected."""
         lines = [f"{method} {self.address.base}{path} HTTP/1.1", f"Host: {self.address.name}"]
         if self._token:
             lines.append(f"Authorization: Bearer {self._token}")
