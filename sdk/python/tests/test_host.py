@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 import windlass_tasks as windlass
-from windlass_tasks._host import Host, LoopRun, Run, readable
+from windlass_tasks._host import Host, LoopRun, Run
 from windlass_tasks._job import Json
 
 app = windlass.App("http://localhost:1")
@@ -126,32 +126,3 @@ def test_a_wait_that_a_signal_has_ended_ends_the_next_one_no_more() -> None:
     with pytest.raises(Waits):
         job.wait(60)
     assert [one.name for one in job.signals] == ["s1", "s2"]
-
-
-def unreadable(order: int) -> Json:
-    return {"order": order, "unreadable": "it has 5000 digits"}
-
-
-def test_a_signal_that_cannot_be_read_fails_the_run_at_its_next_call() -> None:
-    host, run = make(Run)
-    host.hears = answered(run, "never")
-    job = run.made()
-    run.changed = NeverWaits()
-    run.signalled(unreadable(2))
-    for call in (lambda: job.wait(60), lambda: job.checkpoint(1), lambda: job.signals):
-        with pytest.raises(ValueError, match="a signal cannot be read: it has 5000 digits"):
-            call()
-    assert ["took", 1, 2] not in host.sent, "it is handled, and lost with the run"
-
-
-@pytest.mark.parametrize("at", ["props", "signal"])
-def test_a_run_that_cannot_be_read_fails_before_its_handler_starts(at: str) -> None:
-    name = {"id": "a", "kind": "asks", "fence": 1, "run": 1}
-    claim = readable('{"id":"a","props":' + "7" * 5000 + "}", name)
-    if at == "signal":
-        claim = {**name, "signals": [unreadable(1)]}
-    host = Fake()
-    run = Run(cast(Host, host), 1, asks, claim)
-    with pytest.raises(ValueError, match="cannot be read"):
-        run.made()
-    assert readable('{"id":"b"}', name) == {"id": "b"}
