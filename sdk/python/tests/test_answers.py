@@ -26,7 +26,7 @@ def test_what_cannot_be_read_is_missing_and_all_else_is_there() -> None:
     first, second = whole["claims"]
     assert whole["n"] == 1 and whole["none"] == []
     assert second == {"id": "b", "e": {}, "l": []}
-    assert isinstance(first["props"], _answers.Missing) and "4300 digits" in first["props"].why
+    assert isinstance(first["props"], _answers.Missing) and "5000 digits" in first["props"].why
     assert first["data"] == claim["data"]
     assert isinstance(_answers.salvaged(text({"claims": [claim]}), 1)["claims"], _answers.Missing)
     for wrong in (DIGITS, "", " ", "[" + DIGITS, "[" + DIGITS + ",", '{"a"', '{"a":' + DIGITS + " 5"):
@@ -52,7 +52,7 @@ def test_an_answer_of_another_shape_is_not_that_of_a_server(wrong: Any) -> None:
 
 
 def test_a_value_that_python_does_not_read_is_an_error_of_its_own() -> None:
-    with pytest.raises(windlass.Unreadable, match="4300 digits"):
+    with pytest.raises(windlass.Unreadable, match="5000 digits"):
         _answers.value(text(["BIG"]).encode())
 
 

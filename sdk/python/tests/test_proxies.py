@@ -193,6 +193,69 @@ def test_a_request_that_no_server_has_got_is_sent_again() -> None:
     assert seen == [{"secret": "s"}]
 
 
+def test_a_request_that_is_not_safe_to_repeat_uses_a_new_connection(scripted: Callable[[Answer], Scripted]) -> None:
+    """A proxy has closed the kept one without a word: nobody could tell whether the request was carried out."""
+    server = scripted(lambda *_: http(200, '{"secret":"s"}', kind="application/json"))
+    client = windlass.Client(server.url, "")
+    for _ in range(3):
+        client.counts()
+        server.links[-1].shutdown(socket.SHUT_RDWR)
+        assert client.new_token("ci", "read") == {"secret": "s"}
+        server.links[-1].shutdown(socket.SHUT_RDWR)
+    assert len(server.requests) == 6
+
+
+CHANGES: list[Callable[[windlass.Client], Any]] = [
+    lambda client: client.submit("a", 1),
+    lambda client: client.submit_many([{"kind": "a"}]),
+    lambda client: client.reschedule("a", priority=1),
+    lambda client: client.retry("a"),
+    lambda client: client.patch("a", []),
+    lambda client: client.delete("a"),
+    lambda client: client.transaction([]),
+    lambda client: client.transaction([], id="once"),
+    lambda client: client.transaction([], dry_run=True),
+    lambda client: client.pause("a"),
+    lambda client: client.signal("a", "ask", wait=None),
+    lambda client: client.create_schedule("s", {}),
+    lambda client: client.update_schedule("s"),
+    lambda client: client.change_schedule("s", "trigger"),
+    lambda client: client.bulk("kill", {}),
+    lambda client: client.node_command("n", "drain"),
+    lambda client: client.purge(),
+    lambda client: client.set_mask("a", []),
+    lambda client: client.new_token("ci", "read"),
+    lambda client: client.rotate_token("ci"),
+]
+
+
+def test_every_request_that_is_repeated_is_safe_to_repeat(scripted: Callable[[Answer], Scripted]) -> None:
+    """The answer to each change is lost once. What is sent again has a key, or an id of its own."""
+    lost: dict[bytes, int] = {}
+
+    def script(number: int, first: str, body: bytes) -> bytes:
+        lost[first.encode() + body] = lost.get(first.encode() + body, 0) + 1
+        if lost[first.encode() + body] == 1:
+            return http(504, PAGE)
+        return http(200, "[{}]" if body.startswith(b"[") else '{"id":"a","outcome":{}}', kind="application/json")
+
+    server = scripted(script)
+    client = windlass.Client(server.url, "")
+    for change in CHANGES:
+        server.requests.clear()
+        try:
+            change(client)
+        except windlass.Unavailable as error:
+            assert "whether the request was carried out is not known" in str(error)
+            assert len(server.requests) == 1
+            continue
+        (first, headers, body), again = server.requests
+        assert again == (first, headers, body)
+        sent = json.loads(body) if body else None
+        has_id = "?id=" in first or (isinstance(sent, dict) and ("id" in sent or sent.get("dry_run")))
+        assert "idempotency-key" in headers or has_id, first
+
+
 @pytest.mark.parametrize("date", [False, True], ids=["number", "date"])
 def test_a_busy_server_is_asked_again_after_its_pause(scripted: Callable[[Answer], Scripted], date: bool) -> None:
     def script(number: int, first: str, body: bytes) -> bytes:

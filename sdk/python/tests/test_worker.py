@@ -491,3 +491,64 @@ def test_a_run_is_a_trace_of_its_own_with_a_link_to_its_submit(shared: Server, p
     monkeypatch.delenv("TRACEPARENT")
     alone = client.result(client.submit(f"traced-{place}", None)["id"], 20)
     assert (alone["links"], alone["meta"]) == ([], {})
+
+
+DIGITS = "7" * 5000
+"""An integer that a server stores, and that Python does not read."""
+
+
+def post(server: Server, path: str, body: str) -> None:
+    headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+    urllib.request.urlopen(urllib.request.Request(f"{server.url}/v1{path}", body.encode(), headers), timeout=20).close()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_cannot_be_read_fails_its_own_task_and_no_other(shared: Server, place: str) -> None:
+    """In the props, in a signal that waits, and in one that comes while the handler runs: beside tasks that go on."""
+    client = shared.client()
+    props, late, early = (f"{what}-{place}" for what in ("props", "late", "early"))
+    client.submit(f"asks-{place}", id=late, retry="never")
+    client.submit(f"asks-{place}", id=early, retry="never", start_at=3600)
+    client.submit(f"asks-{place}", id=f"neighbour-{place}")
+    until("both are claimed", lambda: all(client.get(id)["claims"] for id in (late, f"neighbour-{place}")))
+    post(shared, f"/tasks/{early}/signals/ask", DIGITS)
+    post(shared, f"/tasks/{late}/signals/ask", f"[{DIGITS}]")
+    tasks = [f'{{"kind":"pages-{place}","id":"{props}","retry":"never","props":{{"count":{DIGITS}}}}}']
+    tasks += [f'{{"kind":"pages-{place}","id":"{place}-{n}","props":{{"count":2}}}}' for n in range(3)]
+    post(shared, "/tasks", f"[{','.join(tasks)}]")
+    for n in range(3):
+        assert client.result(f"{place}-{n}", 20) == 2
+        assert client.get(f"{place}-{n}")["errors_total"] == 0
+    for id in (props, late, early):
+        with pytest.raises(windlass.TaskFailed, match="5000 digits"):
+            client.result(id, 20)
+    assert client.get(late)["errors_total"] == client.get(early)["errors_total"] == 1
+    assert client.signal(f"neighbour-{place}", "end", 1, wait=20) == {"hello": 1}
+    assert client.get(f"neighbour-{place}")["errors_total"] == 0
+    # A client: the task itself is an error, and in a list the others come.
+    with pytest.raises(windlass.Unreadable, match="5000 digits"):
+        client.get(props)
+    listed = {task["id"]: task for task in client.list(kind=f"pages-{place}", prefix=place)}
+    assert len(listed) == 3
+    (task,) = client.list(prefix=props)
+    assert (task["id"], task["state"], "props" in task) == (props, "failed", False)
+    assert "5000 digits" in task["unreadable"]["props"]
+
+
+def test_what_a_codec_cannot_decode_fails_its_own_task_and_no_other(server: Server) -> None:
+    from test_client import Base64
+
+    server.work("sealed.py")
+    client, plain = server.client(codec=Base64()), server.client()
+    for id in ("bad", "good"):
+        client.submit("sealed", {"password": "a"}, id=id, retry="never")
+    until("both handlers wait", lambda: all(plain.get(id)["data"] for id in ("bad", "good")))
+    plain.signal("bad", "ask", "not sealed", wait=None)
+    with pytest.raises(windlass.TaskFailed, match="TypeError"):
+        client.result("bad", 20)
+    assert client.signal("good", "ask", "b", wait=20) == "B"
+    assert client.result("good", 20) == "a"
+    plain.submit("sealed", "not sealed", id="other", start_at=3600)
+    listed = {task["id"]: task for task in client.list(kind="sealed")}
+    assert listed["good"]["props"] == {"password": "a"}
+    assert "props" not in listed["other"] and "TypeError" in listed["other"]["unreadable"]["props"]

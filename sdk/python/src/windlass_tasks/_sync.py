@@ -110,8 +110,16 @@ class Link:
     used: float
     """When the last answer came."""
 
-    def send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float | None) -> Answer:
-        """Sends a request, and reads the head of the answer."""
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout: float | None,
+        connect: float | None = None,
+    ) -> Answer:
+        """Sends a request, and reads the head of the answer, in `timeout` seconds: with `connect`, once it is connected."""
         lines = [f"{method} {self.address.base}{path} HTTP/1.1", f"Host: {self.address.name}"]
         if self._token:
             lines.append(f"Authorization: Bearer {self._token}")
@@ -119,10 +127,10 @@ class Link:
         if body is not None:
             lines.append(f"Content-Length: {len(body)}")
         head = "\r\n".join([*lines, "", ""]).encode()
-        self.is_sent = False
+        self.is_sent, is_kept = False, self._stream is not None
         if self._stream is None:
-            self._stream = SyncStream.open(self.address, timeout)
-        else:
+            self._stream = SyncStream.open(self.address, timeout if connect is None else connect)
+        if is_kept or connect is not None:
             self._stream.allow(timeout)
         self.is_sent = True
         try:
@@ -130,7 +138,7 @@ class Link:
         except ConnectionError:
             if len(body or b"") < 65536:
                 raise  # Otherwise the server may have refused the size, and answered.
-        status = 100
+        status, found = 100, dict[str, str]()
         while status < 200:  # Those below are no answers: 100 (go on), 103 (hints).
             first, *rest = (self._stream.until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             pairs = [line.split(":", 1) for line in rest if ":" in line]
@@ -683,7 +691,7 @@ class Client:
         """Writes a backup of a store on SQLite to a new file, and returns its size. Raises `FileExistsError`."""
         link = Link(self._servers[0], self._token)
         try:
-            answer = link.send("GET", "/v1/backup", None, {}, 600.0)
+            answer = link.send("GET", "/v1/backup", None, {}, 600.0, self._timeout)
             kind = answer.headers.get("content-type", "")
             if answer.status != 200:
                 self._read(answer, answer.body(), "/v1/backup")
