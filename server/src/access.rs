@@ -15,7 +15,9 @@ use windlass::{
 use crate::{
     app::App,
     auth::{Caller, Keyring, Role},
+    in_work::Held,
     mask::Hiding,
+    places::{Full, Place, Places},
     problem::Problem,
 };
 
@@ -24,6 +26,8 @@ pub(crate) struct Access<const ROLE: u8> {
     caller: Arc<Caller>,
     client: Client,
     keyring: Keyring,
+    /// What the request holds; `None` for one that a page has made.
+    held: Option<Arc<Held>>,
 }
 
 /// A task whose values are read in more than one step, as it was before the first.
@@ -101,6 +105,7 @@ impl<const ROLE: u8> FromRequestParts<Arc<App>> for Access<ROLE> {
                 .in_trace(trace(&parts.headers)),
             caller: caller.clone(),
             keyring: app.keyring.clone(),
+            held: parts.extensions.get().cloned(),
         })
     }
 }
@@ -112,6 +117,7 @@ impl Worker {
             caller: self.caller.clone(),
             client: self.client.clone(),
             keyring: self.keyring.clone(),
+            held: self.held.clone(),
         }
     }
 }
@@ -124,6 +130,18 @@ impl<const ROLE: u8> Access<ROLE> {
 
     pub(crate) fn caller(&self) -> &Arc<Caller> {
         &self.caller
+    }
+
+    /// Begins to wait, in a place of those that wait: the request leaves its own to others. Keep what is returned until the
+    /// wait ends. Without a place the answer says when to ask again.
+    pub(crate) fn begin_wait(&self, waits: &Places) -> Result<Option<Place>, Full> {
+        let key = self.caller.key();
+        let Some(held) = &self.held else {
+            return waits.try_take(&key).map(Some);
+        };
+        held.wait(waits, &key)
+            .inspect_err(|_| held.ask_again())
+            .map(|()| None)
     }
 
     /// Returns what is hidden at this moment. Ask when an answer is made, not before a wait.

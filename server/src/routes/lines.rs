@@ -9,10 +9,9 @@ use axum::{
 };
 use futures::{FutureExt, StreamExt, stream};
 use serde::Serialize;
-use tokio::time::timeout;
 
 use super::submits::{Outcome, read, submit_each};
-use crate::{access::Operator, app::App, change::Change, problem::Problem, settings::BODY_SILENCE};
+use crate::{access::Operator, app::App, change::Change, paced, problem::Problem};
 
 /// How many lines are submitted at once, at most.
 const AT_ONCE: usize = 500;
@@ -80,10 +79,7 @@ impl Lines {
     async fn fill(&mut self) -> Result<(), Problem> {
         while self.whole.len() < AT_ONCE && !self.is_over {
             let next = match self.whole.is_empty() {
-                true => timeout(BODY_SILENCE, self.body.next()).await.map_err(|_| {
-                    let detail = "the body has paused for too long; send the lines that have no answer again";
-                    Problem::new(StatusCode::REQUEST_TIMEOUT, "slow", detail)
-                })?,
+                true => self.body.next().await,
                 false => match self.body.next().now_or_never() {
                     Some(next) => next,
                     None => break,
@@ -91,6 +87,10 @@ impl Lines {
             };
             match next {
                 Some(Ok(bytes)) => self.take(&bytes)?,
+                Some(Err(error)) if paced::is_slow(&error) => {
+                    let detail = "the body has paused for 30 s; send the lines that have no answer again";
+                    return Err(paced::slow(detail));
+                }
                 Some(Err(error)) => {
                     return Err(Problem::invalid("body", format!("broke off: {error}")));
                 }
