@@ -19,6 +19,7 @@ use crate::{
     mask::Hiding,
     places::{Full, Place, Places},
     problem::Problem,
+    room::Room,
 };
 
 /// A caller whose role allows a request that needs `ROLE`, given as its number.
@@ -142,6 +143,11 @@ impl<const ROLE: u8> Access<ROLE> {
         held.wait(waits, &key)
             .inspect_err(|_| held.ask_again())
             .map(|()| None)
+    }
+
+    /// Waits for room for an answer of at most so many bytes: of one caller so many are made and sent at once.
+    pub(crate) async fn room(&self, app: &App, bytes: usize) -> Result<Room, Problem> {
+        Room::take(&app.answers, &self.caller.key(), bytes).await
     }
 
     /// Returns what is hidden at this moment. Ask when an answer is made, not before a wait.

@@ -23,11 +23,16 @@ use crate::{
     places::Places,
     problem::Problem,
     quota::Quotas,
+    room::Room,
     settings::Settings,
 };
 
 /// How many callers are kept whose requests were counted.
 const COUNTED: usize = 10_000;
+/// How many parts of [`Room::PART`] large answers have at once: 256 MiB.
+const ANSWERS: usize = (256 << 20) / Room::PART;
+/// How many long computations run at once.
+const COMPUTING: usize = 2;
 /// How long the numbers of the tasks are kept.
 const STATS_AGE: Duration = Duration::from_secs(1);
 
@@ -54,6 +59,10 @@ pub(crate) struct App {
     pub(crate) waits: Places,
     /// The reports, registrations and farewells of workers.
     pub(crate) reports: Places,
+    /// The bytes of answers that are made or sent, in parts of [`Room::PART`].
+    pub(crate) answers: Places,
+    /// What is computed at length, such as the times of a preview: beside the requests, one at a time for each caller.
+    pub(crate) computing: Places,
     /// The remote workers for which this server speaks.
     pub(crate) workers: Workers,
     /// The exchanges that may still be opened.
@@ -129,6 +138,8 @@ impl App {
             in_flight: Places::new(settings.in_flight),
             waits: Places::new(settings.in_flight),
             reports: Places::new(settings.in_flight),
+            answers: Places::with_part(ANSWERS, ANSWERS / 4),
+            computing: Places::with_part(COMPUTING, 1),
             backups: Arc::new(Semaphore::new(1)),
             settings,
             check,
@@ -167,6 +178,23 @@ impl App {
         let stats = Arc::new(self.client.stats().await?);
         *kept = Some((Instant::now(), stats.clone()));
         Ok(stats)
+    }
+
+    /// Computes something at length, beside the requests, in turn.
+    pub(crate) async fn compute<T: Send + 'static>(
+        &self,
+        caller: &str,
+        what: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let place = self.computing.take(caller).await;
+        let computed = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            what()
+        });
+        computed.await.map_err(|error| {
+            let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
+            Problem::new(status, "unusable", error.to_string())
+        })
     }
 
     /// Counts a request of a caller, and refuses it when there were too many.

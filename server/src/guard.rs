@@ -20,6 +20,7 @@ use crate::{
     origin::{check_host, check_no_browser, check_page},
     paced::Pace,
     problem::{OfStore, Problem},
+    room::Room,
 };
 
 /// The header with the id of a request.
@@ -40,6 +41,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
         Ok((caller, held)) => {
             let by = caller.key();
             let sees_everything = caller.scope.is_everything();
+            let is_safe = method.is_safe();
             let (pace, body) = Pace::of(body);
             head.extensions.insert(caller.clone());
             head.extensions.insert(held.clone());
@@ -49,6 +51,9 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
                 Err(problem) => problem.into_response(),
             };
             let mut response = pace.answer(response);
+            if is_safe {
+                response = Room::for_answer(&app.answers, &by, response);
+            }
             held.mark(response.headers_mut());
             let response = match response.extensions().get::<OfStore>() {
                 Some(of) if !sees_everything => of.without_place().into_response(),

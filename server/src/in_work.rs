@@ -37,6 +37,24 @@ pub(crate) struct Held {
     place: Mutex<Option<Permit>>,
     /// Whether a wait ended early because no place was free for it.
     asks_again: AtomicBool,
+    _counted: Option<Counted>,
+}
+
+/// Counts a request in the metric of those in work.
+#[derive(Debug)]
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        windlass::telemetry::in_work(1.0);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        windlass::telemetry::in_work(-1.0);
+    }
 }
 
 #[derive(Debug)]
@@ -75,6 +93,7 @@ fn sort(app: &App, head: &Parts, caller: &Caller) -> Sort {
 impl Held {
     fn new(place: Option<Permit>) -> Arc<Self> {
         Arc::new(Self {
+            _counted: place.as_ref().map(|_| Counted::new()),
             place: Mutex::new(place),
             asks_again: AtomicBool::new(false),
         })

@@ -37,6 +37,7 @@ mod places;
 mod problem;
 mod quota;
 mod reference;
+mod room;
 mod routes;
 #[cfg(feature = "schema")]
 pub mod schema;

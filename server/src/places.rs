@@ -21,7 +21,17 @@ pub(crate) struct Places {
 /// The place of a request.
 #[derive(Debug)]
 pub(crate) struct Place {
-    _permits: (OwnedSemaphorePermit, OwnedSemaphorePermit),
+    permits: (OwnedSemaphorePermit, OwnedSemaphorePermit),
+}
+
+impl Place {
+    /// Frees all but so many of several places.
+    pub(crate) fn keep(&mut self, many: usize) {
+        for permit in [&mut self.permits.0, &mut self.permits.1] {
+            let more = permit.num_permits().saturating_sub(many);
+            drop(permit.split(more));
+        }
+    }
 }
 
 /// Why there is no place.
@@ -33,25 +43,17 @@ pub(crate) enum Full {
     Caller(usize),
 }
 
-impl Place {
-    fn new(permits: (OwnedSemaphorePermit, OwnedSemaphorePermit)) -> Self {
-        windlass::telemetry::in_work(1.0);
-        Self { _permits: permits }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        windlass::telemetry::in_work(-1.0);
-    }
-}
-
 impl Places {
     /// Makes so many places, of which a caller may have a quarter.
     pub(crate) fn new(most: usize) -> Self {
+        Self::with_part(most, (most / 4).max(2))
+    }
+
+    /// Makes so many places, of which a caller may have so many.
+    pub(crate) fn with_part(most: usize, each: usize) -> Self {
         Self {
             all: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
-            each: (most / 4).clamp(2, Semaphore::MAX_PERMITS),
+            each: each.min(Semaphore::MAX_PERMITS),
             callers: Mutex::default(),
         }
     }
@@ -66,20 +68,35 @@ impl Places {
         part.clone()
     }
 
+    /// Waits for several places at once, in turn. `None` if the places are closed, which does not happen.
+    pub(crate) async fn take_many(&self, caller: &str, many: u32) -> Option<Place> {
+        let part = self.of(caller).acquire_many_owned(many).await.ok()?;
+        let place = self.all.clone().acquire_many_owned(many).await.ok()?;
+        Some(Place {
+            permits: (part, place),
+        })
+    }
+
+    /// Takes several places if they are free.
+    pub(crate) fn try_take_many(&self, caller: &str, many: u32) -> Result<Place, Full> {
+        let full = |full: Full| move |_: TryAcquireError| full;
+        let part = self.of(caller).try_acquire_many_owned(many);
+        let part = part.map_err(full(Full::Caller(self.each)))?;
+        let place = self.all.clone().try_acquire_many_owned(many);
+        let place = place.map_err(full(Full::All))?;
+        Ok(Place {
+            permits: (part, place),
+        })
+    }
+
     /// Takes a place if one is free.
     pub(crate) fn try_take(&self, caller: &str) -> Result<Place, Full> {
-        let full = |full: Full| move |_: TryAcquireError| full;
-        let part = self.of(caller).try_acquire_owned();
-        let part = part.map_err(full(Full::Caller(self.each)))?;
-        let place = self.all.clone().try_acquire_owned();
-        Ok(Place::new((part, place.map_err(full(Full::All))?)))
+        self.try_take_many(caller, 1)
     }
 
     /// Waits for a place, in turn. `None` if the places are closed, which does not happen.
     pub(crate) async fn take(&self, caller: &str) -> Option<Place> {
-        let part = self.of(caller).acquire_owned().await.ok()?;
-        let place = self.all.clone().acquire_owned().await.ok()?;
-        Some(Place::new((part, place)))
+        self.take_many(caller, 1).await
     }
 }
 

@@ -98,6 +98,14 @@ impl Problem {
         }
     }
 
+    /// A part of the request that is too large.
+    pub(crate) fn too_large(field: &str, detail: impl Into<String>) -> Self {
+        Self {
+            field: Some(field.to_owned()),
+            ..Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+        }
+    }
+
     /// Returns whether nobody knows who has sent the request.
     pub(crate) fn is_of_stranger(&self) -> bool {
         self.status == StatusCode::UNAUTHORIZED

@@ -34,6 +34,7 @@ mod step;
 mod tally;
 mod template;
 mod times;
+mod work;
 mod zone;
 
 pub(crate) use boot::report as report_boot;

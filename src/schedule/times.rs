@@ -93,6 +93,7 @@ impl Schedule {
     /// # Ok::<(), windlass::BoxError>(())
     /// ```
     pub fn check(&self, id: &str, now: Timestamp) -> Result<(), Invalid> {
+        self.check_size()?;
         let times = Times::new(id, self)?;
         let from = self.since.unwrap_or(now).max(self.start.unwrap_or(now));
         times.check_first(from)
@@ -102,8 +103,10 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// The errors of [`check`](Self::check).
+    /// The errors of [`check`](Self::check); field `limit` for more times than [`most_times`](Self::most_times).
     pub fn preview(&self, id: &str, after: Timestamp, count: usize) -> Result<Vec<Time>, Invalid> {
+        self.check_size()?;
+        self.check_times(count)?;
         let times = Times::new(id, self)?;
         let data = Data {
             last: Some(after),

@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from time import monotonic as _now
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -74,7 +75,9 @@ class Link:
 
     _stream: SyncStream | None
 
-    def send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float | None) -> Answer:
+    def send(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float | None
+    ) -> Answer:
         """Sends a request, and reads the head of the answer."""
         lines = [f"{method} {self.address.base}{path} HTTP/1.1", f"Host: {self.address.name}"]
         if self._token:
@@ -219,6 +222,9 @@ class Client:
             else:
                 self._free[link.address.url].append(link)
                 if answer.status not in _LATER:
+                    if wait and answer.status < 300 and "retry-after" in answer.headers:
+                        # The server had no place for the wait: the caller asks again after a moment.
+                        time.sleep(min(wait, 1.0))
                     return self._read(answer, read, target)
                 problem = f"{link.address.url} answered {answer.status}"
                 delay = float(answer.headers.get("retry-after", "0") or 0) or pause
@@ -268,6 +274,7 @@ class Client:
         left = float("inf") if timeout is None else _seconds(timeout)
         if left != left:
             raise ValueError("timeout: nan is not a time")
+        end = _now() + left
         while True:
             wait = max(0.0, min(_WAIT, left))
             task = self._decoded(self._object("GET", f"/tasks/{_part(id)}", wait=wait, for_="ended"))
@@ -275,7 +282,7 @@ class Client:
                 return task.get("result")
             if task["state"] in ("failed", "killed"):
                 raise TaskFailed(id, task)
-            left -= wait
+            left = end - _now()
             if left <= 0:
                 raise TimeoutError(f"task {id} is {task['state']} after the timeout")
 
@@ -353,10 +360,11 @@ class Client:
     def _await_outcome(self, path: str, body: Any, wait: float | dt.timedelta | None, query: Json) -> Json:
         left = 0.0 if wait is None else _seconds(wait)
         sent = self._object("POST", path, body, again=True, **query)
+        end = _now() + left
         while sent.get("outcome") is None and left > 0:
             part = min(_WAIT, left)
             sent = self._object("GET", f"/commands/{_part(sent['id'])}", wait=part)
-            left -= part
+            left = end - _now()
         return sent
 
     def pause(self, id: str, *, wait: float | dt.timedelta | None = None) -> Json:
