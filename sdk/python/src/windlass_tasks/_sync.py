@@ -75,9 +75,7 @@ class Link:
 
     _stream: SyncStream | None
 
-    def send(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float | None
-    ) -> Answer:
+    def send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float | None) -> Answer:
         """Sends a request, and reads the head of the answer."""
         lines = [f"{method} {self.address.base}{path} HTTP/1.1", f"Host: {self.address.name}"]
         if self._token:
