@@ -60,11 +60,6 @@ impl Connection {
         self.connections.known(self.number, caller, is_exchange)
     }
 
-    /// Notes that a request has come whose caller is not known, or no longer.
-    pub(crate) fn unknown(&self) {
-        self.connections.unknown(self.number);
-    }
-
     /// Returns since when the connection is one of a stranger; `None` while its caller is known.
     pub(crate) fn stranger_since(&self) -> Option<Instant> {
         self.connections.stranger_since(self.number)

@@ -180,10 +180,6 @@ impl Connections {
         Ok(())
     }
 
-    pub(super) fn unknown(&self, number: u64) {
-        self.state().estrange(number);
-    }
-
     pub(super) fn stranger_since(&self, number: u64) -> Option<Instant> {
         let state = self.state();
         let open = state.open.get(&number)?;
@@ -326,7 +322,11 @@ mod tests {
         let sixth = open(&connections);
         connections.known(sixth.0, &greedy, false).unwrap();
         let is_ended: Vec<bool> = opened.iter().map(|one| one.1.is_cancelled()).collect();
-        assert_eq!(is_ended, [false, true, false, false], "the idle one is ended");
+        assert_eq!(
+            is_ended,
+            [false, true, false, false],
+            "the idle one is ended"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -336,7 +336,9 @@ mod tests {
         for uid in 0..4 {
             let one = open(&connections);
             connections.begin(one.0);
-            connections.known(one.0, &caller(70_000 + uid / 3), false).unwrap_or_default();
+            connections
+                .known(one.0, &caller(70_000 + uid / 3), false)
+                .unwrap_or_default();
             opened.push(one);
         }
         // A request is in work on each: a stranger is answered, and a caller is refused.
@@ -345,7 +347,9 @@ mod tests {
         assert!(opened.iter().all(|one| !one.1.is_cancelled()));
         let (last, _) = (&opened[3], ());
         connections.end(last.0);
-        connections.known(stranger.0, &caller(70_009), false).unwrap();
+        connections
+            .known(stranger.0, &caller(70_009), false)
+            .unwrap();
         assert!(last.1.is_cancelled(), "the idle one is ended for it");
     }
 

@@ -131,15 +131,7 @@ async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, Arc<Held>), Prob
         check_host(app, head).await?;
     }
     check_encoding(headers)?;
-    let caller = match caller(app, way, headers).await {
-        Ok(caller) => caller,
-        Err(problem) => {
-            if let Some(connection) = connection.filter(|_| problem.is_of_stranger()) {
-                connection.unknown();
-            }
-            return Err(problem);
-        }
-    };
+    let caller = caller(app, way, headers).await?;
     if let Some(connection) = connection {
         let is_exchange = Held::is_exchange(app, head, &caller);
         connection.known(&caller, is_exchange).map_err(crowded)?;
@@ -162,7 +154,9 @@ fn crowded(crowd: Crowd) -> Problem {
         Crowd::Caller(most) => (
             StatusCode::TOO_MANY_REQUESTS,
             "too_many",
-            format!("a request is in work on {most} connections of this caller; end some, and try again"),
+            format!(
+                "a request is in work on {most} connections of this caller; end some, and try again"
+            ),
         ),
     };
     Problem::new(status, code, detail).retry_after(1)

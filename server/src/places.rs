@@ -68,6 +68,11 @@ impl Places {
         part.clone()
     }
 
+    /// Returns the most places of one caller.
+    pub(crate) fn each(&self) -> usize {
+        self.each
+    }
+
     /// Waits for several places at once, in turn. `None` if the places are closed, which does not happen.
     pub(crate) async fn take_many(&self, caller: &str, many: u32) -> Option<Place> {
         let part = self.of(caller).acquire_many_owned(many).await.ok()?;

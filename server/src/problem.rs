@@ -106,11 +106,6 @@ impl Problem {
         }
     }
 
-    /// Returns whether nobody knows who has sent the request.
-    pub(crate) fn is_of_stranger(&self) -> bool {
-        self.status == StatusCode::UNAUTHORIZED
-    }
-
     fn of_store(&self) -> Option<OfStore> {
         let (code, retry_after) = (self.code, self.retry_after);
         self.of_store.then_some(OfStore { code, retry_after })

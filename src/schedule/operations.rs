@@ -76,9 +76,7 @@ fn name(id: impl TryInto<TaskId, Error: Into<Invalid>>) -> Result<TaskId, Error>
 }
 
 /// Computes times beside the tasks of the runtime, which it would hold up.
-async fn compute<T: Send + 'static>(
-    what: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
+async fn compute<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let computed = tokio::task::spawn_blocking(what).await;
     computed.map_err(|error| Error::Unusable(format!("the times were not computed: {error}")))
 }

@@ -9,7 +9,9 @@ const OTHERS: usize = 256;
 /// files, so that the store can still open its own.
 pub(super) fn connections(most: usize) -> (usize, usize) {
     let files = getrlimit(Resource::RLIMIT_NOFILE).map(|(soft, _)| soft);
-    let files = files.map_or(usize::MAX, |soft| usize::try_from(soft).unwrap_or(usize::MAX));
+    let files = files.map_or(usize::MAX, |soft| {
+        usize::try_from(soft).unwrap_or(usize::MAX)
+    });
     let shares = shares(most, files);
     if shares.0 < most {
         tracing::info!(
@@ -27,7 +29,10 @@ fn shares(most: usize, files: usize) -> (usize, usize) {
         true => (most, most),
         false => {
             let by_socket = (free / 4).clamp(1, most.max(1));
-            ((free - by_socket.min(free)).clamp(1, most.max(1)), by_socket)
+            (
+                (free - by_socket.min(free)).clamp(1, most.max(1)),
+                by_socket,
+            )
         }
     }
 }

@@ -22,7 +22,9 @@ pub(super) async fn show(page: Page) -> Answer {
     query
         .0
         .retain(|(name, value)| !value.trim().is_empty() || is_flag(name) || name == "error");
-    if let Some(limit) = query.get("limit").and_then(|limit| limit.parse::<u32>().ok())
+    if let Some(limit) = query
+        .get("limit")
+        .and_then(|limit| limit.parse::<u32>().ok())
         && limit > MOST
     {
         let what = format!(

@@ -100,7 +100,12 @@ mod tests {
 
     #[test]
     fn a_deep_value_does_not_make_a_page_larger_than_its_bound() {
-        let json = format!("{}{}{}", "[".repeat(40), "1,".repeat(400_000), "]".repeat(40));
+        let json = format!(
+            "{}{}{}",
+            "[".repeat(40),
+            "1,".repeat(400_000),
+            "]".repeat(40)
+        );
         assert_eq!(indented(&json, 1000), None);
         let raw = RawValue::from_string(r#"{"a":1}"#.to_owned()).unwrap();
         assert!(show(&raw, "/whole").into_string().len() < 200);

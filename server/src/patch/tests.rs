@@ -144,7 +144,11 @@ fn an_object_of_many_fields_is_opened_in_one_pass() {
     let props = format!(r#"{{{},"f0":7}}"#, fields.join(","));
     let patch = r#"[{"op":"test","path":"/props/f0","value":7},{"op":"replace","path":"/props/f1","value":9}]"#;
     let after = patched(&props, patch).unwrap();
-    assert!(after.starts_with(r#"{"f0":7,"f1":9,"f2":2,"#), "{}", &after[..40]);
+    assert!(
+        after.starts_with(r#"{"f0":7,"f1":9,"f2":2,"#),
+        "{}",
+        &after[..40]
+    );
 }
 
 #[test]

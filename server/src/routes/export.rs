@@ -86,7 +86,11 @@ impl Lines {
         let caller = self.app.keyring.now(self.by.caller());
         caller.map_err(crate::guard::refusal)?;
         let step = self.left.unwrap_or(STEP).min(STEP);
-        let query = self.query.clone().limit(step.min(self.fitting)).max_bytes(STEP_BYTES);
+        let query = self
+            .query
+            .clone()
+            .limit(step.min(self.fitting))
+            .max_bytes(STEP_BYTES);
         let hiding = self.by.hiding().await?;
         // A mask may have been set since the last step.
         hiding.check_filter(&query.filter, &self.by.scope.kinds)?;

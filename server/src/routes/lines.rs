@@ -89,7 +89,8 @@ impl Lines {
             match next {
                 Some(Ok(bytes)) => self.take(&bytes)?,
                 Some(Err(error)) if paced::is_slow(&error) => {
-                    let detail = "the body has paused for 30 s; send the lines that have no answer again";
+                    let detail =
+                        "the body has paused for 30 s; send the lines that have no answer again";
                     return Err(paced::slow(detail));
                 }
                 Some(Err(error)) => {

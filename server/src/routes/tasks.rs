@@ -182,7 +182,11 @@ pub(super) async fn list(
             listed.back = back;
         }
         listed.steps.push(Vec::new());
-        largest = page.tasks.iter().map(TaskRecord::bytes).fold(largest, usize::max);
+        largest = page
+            .tasks
+            .iter()
+            .map(TaskRecord::bytes)
+            .fold(largest, usize::max);
         for record in page
             .tasks
             .iter()

@@ -69,7 +69,13 @@ async fn a_patch_has_a_bound_in_operations_and_in_work() {
     let done = patch(&kit, patch_of(10)).await;
     assert_eq!(done.status, 200, "{}", done.text);
     let record = kit.client.get("a").await.unwrap();
-    assert!(record.task.props.as_str().starts_with(r#"{"list":[0,0,0,0,0,0,0,0,0,0,0,1,2"#));
+    assert!(
+        record
+            .task
+            .props
+            .as_str()
+            .starts_with(r#"{"list":[0,0,0,0,0,0,0,0,0,0,0,1,2"#)
+    );
 }
 
 #[tokio::test]
@@ -83,26 +89,41 @@ async fn an_array_and_a_transaction_have_a_bound_that_is_checked_first() {
     let lines = format!(r#"{{"lines":[{}{{}}]}}"#, "{},".repeat(10_000));
     let refused = kit.call("POST /v1/transactions", lines).await;
     assert_eq!(refused.field(), "lines", "{}", refused.text);
-    let tasks: Vec<_> = (0..3000).map(|n| json!({"id": format!("t{n}"), "kind": "k"})).collect();
+    let tasks: Vec<_> = (0..3000)
+        .map(|n| json!({"id": format!("t{n}"), "kind": "k"}))
+        .collect();
     let answer = kit.call("POST /v1/tasks", json!(tasks).to_string()).await;
     assert_eq!(answer.json().as_array().unwrap().len(), 3000);
-    assert!(!answer.text.contains("code"), "each is submitted, in several writes");
+    assert!(
+        !answer.text.contains("code"),
+        "each is submitted, in several writes"
+    );
 }
 
 #[tokio::test]
 async fn a_filter_with_too_many_conditions_is_refused_by_name() {
     let kit = Kit::new().await;
     let many = |name: &str, value: &str| vec![format!("{name}={value}"); 1000].join("&");
-    for (name, value) in [("label", "a%3Db"), ("props_at", "/a%3D1"), ("state", "failed")] {
+    for (name, value) in [
+        ("label", "a%3Db"),
+        ("props_at", "/a%3D1"),
+        ("state", "failed"),
+    ] {
         let query = many(name, value);
         let refused = kit.get(&format!("/v1/tasks?{query}")).await;
         assert_eq!(refused.field(), name, "{}", refused.text);
         let page = kit.get(&format!("/tasks?{query}")).await;
         assert_eq!(page.status, 400, "{}", page.text);
         let mut lines = request(&kit.admin, &format!("GET /v1/tasks?{query}"), "");
-        lines.headers_mut().insert("accept", "application/x-ndjson".parse().unwrap());
+        lines
+            .headers_mut()
+            .insert("accept", "application/x-ndjson".parse().unwrap());
         let refused = kit.send(lines).await;
-        assert!(refused.text.contains(&format!("\"field\":\"{name}\"")), "{}", refused.text);
+        assert!(
+            refused.text.contains(&format!("\"field\":\"{name}\"")),
+            "{}",
+            refused.text
+        );
     }
     let labels = vec!["label=a%3Db"; 100].join("&");
     assert_eq!(kit.get(&format!("/v1/tasks?{labels}")).await.status, 200);
@@ -160,16 +181,22 @@ async fn a_page_of_large_tasks_ends_early_and_the_next_one_goes_on() {
         let Some(next) = page["next"].as_str() else {
             // And back again.
             let previous = page["previous"].as_str().unwrap();
-            let path = format!("/v1/tasks?order=submitted&reversed=true&limit=100&cursor={previous}");
+            let path =
+                format!("/v1/tasks?order=submitted&reversed=true&limit=100&cursor={previous}");
             let back = kit.get(&path).await.json();
-            assert_eq!(back["tasks"].as_array().unwrap().last().unwrap()["id"], "t4");
+            assert_eq!(
+                back["tasks"].as_array().unwrap().last().unwrap()["id"],
+                "t4"
+            );
             break;
         };
         path = format!("/v1/tasks?order=submitted&reversed=true&limit=100&cursor={next}");
     }
     assert_eq!(listed, ["t0", "t1", "t2", "t3", "t4", "t5", "t6"]);
     let mut lines = request(&kit.admin, "GET /v1/tasks?order=submitted", "");
-    lines.headers_mut().insert("accept", "application/x-ndjson".parse().unwrap());
+    lines
+        .headers_mut()
+        .insert("accept", "application/x-ndjson".parse().unwrap());
     assert_eq!(kit.send(lines).await.text.lines().count(), 7);
 }
 
@@ -238,7 +265,9 @@ async fn every_body_that_pauses_for_30_s_loses_its_place() {
         let mut router = kit.server.router();
         let answer = tower_service::Service::call(&mut router, paused);
         let answer = tokio::time::timeout(Duration::from_secs(40), answer).await;
-        let answer = answer.unwrap_or_else(|_| panic!("{line}: no answer")).unwrap();
+        let answer = answer
+            .unwrap_or_else(|_| panic!("{line}: no answer"))
+            .unwrap();
         assert_eq!(answer.status(), 408, "{line}");
         assert!(begun.elapsed() <= Duration::from_secs(31), "{line}");
     }

@@ -33,7 +33,10 @@ fn get(path: &str, token: &str, more: &str) -> String {
 /// Opens a connection on which a request has been answered, or a stream has begun.
 async fn opened(serving: &Serving, path: &str, token: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(serving.addresses()[0]).await.unwrap();
-    stream.write_all(get(path, token, "").as_bytes()).await.unwrap();
+    stream
+        .write_all(get(path, token, "").as_bytes())
+        .await
+        .unwrap();
     let mut head = [0; 12];
     let read = timeout(BOUND, stream.read_exact(&mut head)).await;
     read.expect("a head in time").unwrap();
@@ -90,7 +93,10 @@ async fn health_and_the_socket_are_answered_while_a_request_is_in_work_on_every_
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     let close = get("/v1/time", &kit.admin, "Connection: close\r\n");
     let refused = exchange(tcp().await.unwrap(), close.as_bytes()).await;
-    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("busy"), "{refused}");
+    assert!(
+        refused.starts_with("HTTP/1.1 503") && refused.contains("busy"),
+        "{refused}"
+    );
     let (_, head) = opened(&serving, "/v1/changes", &others[0]).await;
     assert_eq!(head, "HTTP/1.1 503");
     let socket = UnixStream::connect(&serving.sockets()[0]).await.unwrap();

@@ -196,11 +196,7 @@ pub(super) fn follow(change: &mut Change, nominal: Timestamp) {
     change.data.follow([nominal]);
 }
 
-fn range_of(
-    times: &Times,
-    range: Backfill,
-    now: Timestamp,
-) -> Result<Vec<Timestamp>, Invalid> {
+fn range_of(times: &Times, range: Backfill, now: Timestamp) -> Result<Vec<Timestamp>, Invalid> {
     let Backfill { from, to, .. } = range;
     if to < from {
         let reason = format!("{to} is before the start, {from}; give a later end");

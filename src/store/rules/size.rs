@@ -86,8 +86,8 @@ pub(crate) fn writes<T>(
                 operations: have.operations + more.operations.max(1),
                 bytes: have.bytes + more.bytes,
             };
-            let fits = with.operations <= Limits::WRITE_OPERATIONS
-                && with.bytes <= Limits::WRITE_BYTES;
+            let fits =
+                with.operations <= Limits::WRITE_OPERATIONS && with.bytes <= Limits::WRITE_BYTES;
             if count > 0 && !fits {
                 break;
             }

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, FailedTasks, Filter,
-    LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Page, Purge,
-    Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry,
+    SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     copy::Copied,
     rules::{self, size::Weight},
 };
@@ -54,13 +54,10 @@ impl Registry for SqliteStore {
             let verb = transactions.first().map(Transaction::verb);
             let prepared: Vec<_> = transactions.into_iter().map(apply::Prepared::new).collect();
             let verb = verb.unwrap_or("apply nothing");
-            let done = self
-                .0
-                .writer
-                .run(verb, load, move |batch| {
-                    let one = |prepared| item(apply::apply(batch, prepared));
-                    prepared.iter().map(one).collect()
-                });
+            let done = self.0.writer.run(verb, load, move |batch| {
+                let one = |prepared| item(apply::apply(batch, prepared));
+                prepared.iter().map(one).collect()
+            });
             let done: Vec<_> = done.await.unwrap_or_else(|e| all_failed(count, &e));
             // Almost always, one write takes all of them.
             match answers.is_empty() {

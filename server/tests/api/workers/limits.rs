@@ -108,7 +108,10 @@ async fn waits_leave_the_places_of_reports_free_and_one_too_many_ends_early() {
             n => kit.token(&format!("t{n}"), Role::Read, &[]).await,
         };
         for _ in 0..2 {
-            let (router, request) = (kit.server.router(), request(&token, "GET /v1/tasks/a?wait=5m", ""));
+            let (router, request) = (
+                kit.server.router(),
+                request(&token, "GET /v1/tasks/a?wait=5m", ""),
+            );
             waits.push(tokio::spawn(async move {
                 tower_service::Service::call(&mut router.clone(), request).await
             }));
@@ -119,7 +122,11 @@ async fn waits_leave_the_places_of_reports_free_and_one_too_many_ends_early() {
     }
     let other = kit.token("other", Role::Operate, &[]).await;
     until_crowded(&kit, &other).await;
-    let sent = kit.call_as(&other, "POST /v1/tasks/a/commands?wait=5m", r#"{"command":"checkpoint"}"#);
+    let sent = kit.call_as(
+        &other,
+        "POST /v1/tasks/a/commands?wait=5m",
+        r#"{"command":"checkpoint"}"#,
+    );
     let sent = sent.await;
     assert_eq!(sent.status, 202, "{}", sent.text);
     assert_eq!(sent.headers["retry-after"], "1");
