@@ -14,6 +14,7 @@ mod budget_tests;
 pub(crate) mod check;
 mod clause;
 mod cron;
+mod cursor;
 mod data;
 mod deadlines;
 mod due;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use windlass_server::{
     Role, Server,
-    axum::{body::Body, http::Response},
+    axum::{Router, body::Body, http::Response},
 };
 
 use super::{SECRET, Worker, store};
@@ -91,6 +91,19 @@ async fn until_crowded(kit: &Kit, token: &str) -> crate::kit::Answer {
     answered.expect("every place taken in time")
 }
 
+/// Waits for the task, again if another request has the place for a moment.
+async fn wait(router: Router, token: String) -> Response<Body> {
+    loop {
+        let request = request(&token, "GET /v1/tasks/a?wait=5m", "");
+        let answer = tower_service::Service::call(&mut router.clone(), request).await;
+        let answer: Response<Body> = answer.unwrap();
+        if !answer.headers().contains_key("retry-after") {
+            return answer;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 /// What callers wait for comes by the reports of workers: also with one token for both.
 #[tokio::test]
 async fn waits_leave_the_places_of_reports_free_and_one_too_many_ends_early() {
@@ -98,6 +111,7 @@ async fn waits_leave_the_places_of_reports_free_and_one_too_many_ends_early() {
     let server = Server::builder(&store).max_in_flight(8).build();
     let kit = Kit::of(store, server).await;
     kit.submit("a", "k").await;
+    kit.submit("b", "other").await;
     let mut worker = Worker::new(&kit.admin, "w1");
     let answer = worker.register(&kit, &["k"], json!({})).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
@@ -108,13 +122,7 @@ async fn waits_leave_the_places_of_reports_free_and_one_too_many_ends_early() {
             n => kit.token(&format!("t{n}"), Role::Read, &[]).await,
         };
         for _ in 0..2 {
-            let (router, request) = (
-                kit.server.router(),
-                request(&token, "GET /v1/tasks/a?wait=5m", ""),
-            );
-            waits.push(tokio::spawn(async move {
-                tower_service::Service::call(&mut router.clone(), request).await
-            }));
+            waits.push(tokio::spawn(wait(kit.server.router(), token.clone())));
         }
         let early = until_crowded(&kit, &token).await;
         assert_eq!(early.headers["retry-after"], "1");
@@ -124,7 +132,7 @@ async fn waits_leave_the_places_of_reports_free_and_one_too_many_ends_early() {
     until_crowded(&kit, &other).await;
     let sent = kit.call_as(
         &other,
-        "POST /v1/tasks/a/commands?wait=5m",
+        "POST /v1/tasks/b/commands?wait=5m",
         r#"{"command":"checkpoint"}"#,
     );
     let sent = sent.await;
@@ -138,8 +146,7 @@ async fn waits_leave_the_places_of_reports_free_and_one_too_many_ends_early() {
     assert_eq!(reported.status, 200, "{}", reported.text);
     for wait in waits {
         let answer = tokio::time::timeout(BOUND, wait).await;
-        let answer: Response<Body> = answer.expect("the result in time").unwrap().unwrap();
+        let answer = answer.expect("the result in time").unwrap();
         assert_eq!(answer.status(), 200);
-        assert!(!answer.headers().contains_key("retry-after"));
     }
 }
