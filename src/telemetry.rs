@@ -155,7 +155,7 @@ pub const METRICS: [Metric; 26] = [
     metric(WORKERS, MetricKind::Gauge, "count", &["kind", "sdk"], "Live nodes of the namespace with a handler of the kind; `kind` is `any` for those with a default handler, `sdk` is `rust` for a node, and for a remote worker the name of its client library without the version; `other` without a name, and beyond 20 names"),
     metric(REQUESTS, MetricKind::Counter, "count", &["request", "status"], "Requests that the server has answered; `request` is the method with the path of the API, or `none` for a path that it does not have"),
     metric(REQUEST_DURATION, MetricKind::Histogram, "seconds", &["request"], "The time until the server began its answer; waits last as long as they were asked for"),
-    metric(IN_WORK, MetricKind::Gauge, "count", &[], "Requests that the server works on; a stream counts until its end"),
+    metric(IN_WORK, MetricKind::Gauge, "count", &[], "Requests that the server works on, without exchanges of workers; a wait and a stream count until their end"),
 ];
 
 /// Describes every metric to the recorder of the process.

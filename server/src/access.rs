@@ -15,8 +15,11 @@ use windlass::{
 use crate::{
     app::App,
     auth::{Caller, Keyring, Role},
+    in_work::Held,
     mask::Hiding,
+    places::{Full, Place, Places},
     problem::Problem,
+    room::Room,
 };
 
 /// A caller whose role allows a request that needs `ROLE`, given as its number.
@@ -24,6 +27,8 @@ pub(crate) struct Access<const ROLE: u8> {
     caller: Arc<Caller>,
     client: Client,
     keyring: Keyring,
+    /// What the request holds; `None` for one that a page has made.
+    held: Option<Arc<Held>>,
 }
 
 /// A task whose values are read in more than one step, as it was before the first.
@@ -101,6 +106,7 @@ impl<const ROLE: u8> FromRequestParts<Arc<App>> for Access<ROLE> {
                 .in_trace(trace(&parts.headers)),
             caller: caller.clone(),
             keyring: app.keyring.clone(),
+            held: parts.extensions.get().cloned(),
         })
     }
 }
@@ -112,6 +118,7 @@ impl Worker {
             caller: self.caller.clone(),
             client: self.client.clone(),
             keyring: self.keyring.clone(),
+            held: self.held.clone(),
         }
     }
 }
@@ -124,6 +131,23 @@ impl<const ROLE: u8> Access<ROLE> {
 
     pub(crate) fn caller(&self) -> &Arc<Caller> {
         &self.caller
+    }
+
+    /// Begins to wait, in a place of those that wait: the request leaves its own to others. Keep what is returned until the
+    /// wait ends. Without a place the answer says when to ask again.
+    pub(crate) fn begin_wait(&self, waits: &Places) -> Result<Option<Place>, Full> {
+        let key = self.caller.key();
+        let Some(held) = &self.held else {
+            return waits.try_take(&key).map(Some);
+        };
+        held.wait(waits, &key)
+            .inspect_err(|_| held.ask_again())
+            .map(|()| None)
+    }
+
+    /// Waits for room for an answer of at most so many bytes: of one caller so many are made and sent at once.
+    pub(crate) async fn room(&self, app: &App, bytes: usize) -> Result<Room, Problem> {
+        Room::take(&app.answers, &self.caller.key(), bytes).await
     }
 
     /// Returns what is hidden at this moment. Ask when an answer is made, not before a wait.

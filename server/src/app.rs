@@ -20,13 +20,19 @@ use crate::{
     auth::{Keyring, Sessions},
     node_history::NodeHistory,
     peers::Peers,
+    places::Places,
     problem::Problem,
     quota::Quotas,
+    room::Room,
     settings::Settings,
 };
 
 /// How many callers are kept whose requests were counted.
 const COUNTED: usize = 10_000;
+/// How many parts of [`Room::PART`] large answers have at once: 256 MiB.
+const ANSWERS: usize = (256 << 20) / Room::PART;
+/// How many long computations run at once.
+const COMPUTING: usize = 2;
 /// How long the numbers of the tasks are kept.
 const STATS_AGE: Duration = Duration::from_secs(1);
 
@@ -47,7 +53,16 @@ pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) check: Check,
     pub(crate) metrics: Option<Metrics>,
-    pub(crate) in_flight: Arc<Semaphore>,
+    /// The requests in work.
+    pub(crate) in_flight: Places,
+    /// The waits and the streams. They have places of their own: what they wait for comes by the other requests.
+    pub(crate) waits: Places,
+    /// The reports, registrations and farewells of workers.
+    pub(crate) reports: Places,
+    /// The bytes of answers that are made or sent, in parts of [`Room::PART`].
+    pub(crate) answers: Places,
+    /// What is computed at length, such as the times of a preview: beside the requests, one at a time for each caller.
+    pub(crate) computing: Places,
     /// The remote workers for which this server speaks.
     pub(crate) workers: Workers,
     /// The exchanges that may still be opened.
@@ -63,27 +78,6 @@ pub(crate) struct App {
     rates: Mutex<HashMap<String, Bucket>>,
     /// The numbers of the tasks, as they were read last.
     stats: tokio::sync::Mutex<Option<(Instant, Arc<Stats>)>>,
-    /// How many requests of each caller are in work.
-    shares: Arc<Mutex<HashMap<String, usize>>>,
-}
-
-/// A request in work, as a part of the caller's share.
-pub(crate) struct Share {
-    shares: Arc<Mutex<HashMap<String, usize>>>,
-    caller: String,
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(share) = shares.get_mut(&self.caller) {
-            windlass::telemetry::in_work(-1.0);
-            *share -= 1;
-            if *share == 0 {
-                shares.remove(&self.caller);
-            }
-        }
-    }
 }
 
 /// The requests that a caller may still make at once.
@@ -141,7 +135,11 @@ impl App {
             keyring,
             sessions: Sessions::new(store),
             quotas: Quotas::default(),
-            in_flight: Arc::new(Semaphore::new(settings.in_flight)),
+            in_flight: Places::new(settings.in_flight),
+            waits: Places::new(settings.in_flight),
+            reports: Places::new(settings.in_flight),
+            answers: Places::with_part(ANSWERS, ANSWERS / 4),
+            computing: Places::with_part(COMPUTING, 1),
             backups: Arc::new(Semaphore::new(1)),
             settings,
             check,
@@ -151,7 +149,6 @@ impl App {
             node_history,
             rates: Mutex::default(),
             stats: tokio::sync::Mutex::default(),
-            shares: Arc::default(),
         })
     }
 
@@ -183,23 +180,20 @@ impl App {
         Ok(stats)
     }
 
-    /// Counts a request in work. A caller has at most a quarter of them, so that it does not hold up others.
-    pub(crate) fn share(&self, caller: &str) -> Result<Share, Problem> {
-        let most = (self.settings.in_flight / 4).max(2);
-        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        let share = shares.entry(caller.to_owned()).or_default();
-        if *share >= most {
-            let detail = format!(
-                "{most} requests of this caller are in work (waits and streams count); end some, and try again"
-            );
-            let status = axum::http::StatusCode::TOO_MANY_REQUESTS;
-            return Err(Problem::new(status, "too_many", detail).retry_after(1));
-        }
-        *share += 1;
-        windlass::telemetry::in_work(1.0);
-        Ok(Share {
-            shares: self.shares.clone(),
-            caller: caller.to_owned(),
+    /// Computes something at length, beside the requests, in turn.
+    pub(crate) async fn compute<T: Send + 'static>(
+        &self,
+        caller: &str,
+        what: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let place = self.computing.take(caller).await;
+        let computed = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            what()
+        });
+        computed.await.map_err(|error| {
+            let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
+            Problem::new(status, "unusable", error.to_string())
         })
     }
 

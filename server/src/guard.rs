@@ -1,34 +1,26 @@
 //! [`guard`]: what every request has to pass before a route has it.
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::sync::Arc;
 
 use axum::{
-    body::{Body, Bytes, HttpBody},
     extract::{MatchedPath, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use hyper::body::{Frame, SizeHint};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
 use uuid::Uuid;
 use windlass::telemetry;
 
 use crate::{
-    app::{App, Share},
-    auth::{Caller, Refused, Role, User},
+    app::App,
+    auth::{Caller, Refused, User},
     connection::{Connection, Way},
+    connections::Crowd,
+    in_work::{Held, Keeping},
     origin::{check_host, check_no_browser, check_page},
-    params::whole,
+    paced::Pace,
     problem::{OfStore, Problem},
+    room::Room,
 };
 
 /// The header with the id of a request.
@@ -38,45 +30,6 @@ const SERVERS: HeaderName = HeaderName::from_static("windlass-servers");
 /// The cookie of a session.
 pub(crate) const COOKIE: &str = "windlass";
 
-/// The body of an answer, which counts as a request in work until its last byte: a stream as long as it lasts.
-struct InWork {
-    body: Body,
-    _permits: Permits,
-}
-
-/// What a request in work holds: a part of the caller's share, unless it is an exchange of a worker, and a place.
-type Permits = (Option<Share>, Option<OwnedSemaphorePermit>);
-
-/// Marks an exchange for which no place is left: it is answered at once.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Crowded;
-
-/// How long the whole body of an exchange may take.
-const EXCHANGE_BODY: Duration = Duration::from_secs(10);
-
-/// The end of the path of an exchange.
-const EXCHANGE: &str = "/v1/workers/{name}/exchange";
-
-impl HttpBody for InWork {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 /// Lets a request pass that names one of our hosts, is not made by a page of a browser, and whose caller is known.
 pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let id = Uuid::now_v7().to_string();
@@ -85,30 +38,28 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     let begun = tokio::time::Instant::now();
     let label = label(&app, &head);
     let (mut response, by) = match admit(&app, &head).await {
-        Ok((caller, mut permits)) => {
+        Ok((caller, held)) => {
             let by = caller.key();
             let sees_everything = caller.scope.is_everything();
-            head.extensions.insert(caller);
-            let mut request = Request::from_parts(head, body);
-            let opened = match permits.1 {
-                Some(_) => Ok(()),
-                None => open_exchange(&app, &mut request, &mut permits).await,
-            };
-            let response = match opened {
-                Ok(()) => as_problem(next.run(request).await),
+            let is_safe = method.is_safe();
+            let (pace, body) = Pace::of(body);
+            head.extensions.insert(caller.clone());
+            head.extensions.insert(held.clone());
+            let request = Request::from_parts(head, body);
+            let response = match held.open((&app, &caller), request).await {
+                Ok(request) => as_problem(next.run(request).await),
                 Err(problem) => problem.into_response(),
             };
-            let in_work = |body| {
-                Body::new(InWork {
-                    body,
-                    _permits: permits,
-                })
-            };
+            let mut response = pace.answer(response);
+            if is_safe {
+                response = Room::for_answer(&app.answers, &by, response);
+            }
+            held.mark(response.headers_mut());
             let response = match response.extensions().get::<OfStore>() {
                 Some(of) if !sees_everything => of.without_place().into_response(),
                 _ => response,
             };
-            (response.map(in_work), by)
+            (response.map(|body| Keeping::body(body, held)), by)
         }
         Err(problem) => (problem.into_response(), "nobody".to_owned()),
     };
@@ -172,7 +123,7 @@ pub(crate) fn protect(headers: &mut HeaderMap) {
     }
 }
 
-async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, Permits), Problem> {
+async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, Arc<Held>), Problem> {
     let headers = &head.headers;
     let connection = head.extensions.get::<Arc<Connection>>();
     let way = connection.map(|connection| connection.way);
@@ -182,60 +133,33 @@ async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, Permits), Proble
     check_encoding(headers)?;
     let caller = caller(app, way, headers).await?;
     if let Some(connection) = connection {
-        connection.known();
+        let is_exchange = Held::is_exchange(app, head, &caller);
+        connection.known(&caller, is_exchange).map_err(crowded)?;
     }
     if caller.is_proven_by_browser() {
         check_page(head)?;
     }
-    let permits = match is_exchange(head, &caller) {
-        true => (None, None),
-        false => {
-            app.count(&caller.key())?;
-            let share = app.share(&caller.key())?;
-            (
-                Some(share),
-                Some(place(&app.in_flight, "requests in work")?),
-            )
-        }
+    let held = Held::admit(app, head, &caller).await?;
+    Ok((caller, held))
+}
+
+/// Returns the refusal of a request on a connection that gets no place.
+fn crowded(crowd: Crowd) -> Problem {
+    let (status, code, detail) = match crowd {
+        Crowd::All => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "busy",
+            "a request is in work on every connection of the server; try again".to_owned(),
+        ),
+        Crowd::Caller(most) => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many",
+            format!(
+                "a request is in work on {most} connections of this caller; end some, and try again"
+            ),
+        ),
     };
-    Ok((caller, permits))
-}
-
-/// Reads the body of an exchange, and takes a place for its wait. Without one it is marked as [`Crowded`]: it renews the lease,
-/// and does not wait. So a caller that sends slowly, or waits often, keeps no other worker from its lease.
-async fn open_exchange(
-    app: &Arc<App>,
-    request: &mut Request,
-    permits: &mut Permits,
-) -> Result<(), Problem> {
-    let body = std::mem::take(request.body_mut());
-    let read = timeout(EXCHANGE_BODY, whole(Request::new(body), app)).await;
-    let read = read.map_err(|_| {
-        let detail = "the body of an exchange has to come within 10 s; send it again";
-        Problem::new(StatusCode::REQUEST_TIMEOUT, "slow", detail)
-    });
-    *request.body_mut() = Body::from(read??);
-    match app.exchanges.clone().try_acquire_owned() {
-        Ok(place) => permits.1 = Some(place),
-        Err(_) => drop(request.extensions_mut().insert(Crowded)),
-    }
-    Ok(())
-}
-
-/// Returns whether a request is an exchange of a worker: a thousand workers with one token wait in exchanges at once. One of a
-/// caller that is no worker is refused, and counts as any other request.
-fn is_exchange(head: &Parts, caller: &Caller) -> bool {
-    let path = head.extensions.get::<MatchedPath>();
-    path.is_some_and(|path| path.as_str().ends_with(EXCHANGE))
-        && head.method == Method::POST
-        && caller.role.allows(Role::Work)
-}
-
-fn place(of: &Arc<Semaphore>, what: &str) -> Result<OwnedSemaphorePermit, Problem> {
-    of.clone().try_acquire_owned().map_err(|_| {
-        let detail = format!("the server has too many {what}; try again");
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(1)
-    })
+    Problem::new(status, code, detail).retry_after(1)
 }
 
 /// Returns who sends a request, by the first proof that it has.

@@ -17,8 +17,10 @@ mod body;
 pub mod bulk;
 mod change;
 mod connection;
+mod connections;
 mod document;
 mod guard;
+mod in_work;
 mod key;
 mod listen;
 mod mask;
@@ -26,13 +28,16 @@ mod node_history;
 #[cfg(all(test, feature = "schema"))]
 mod openapi;
 mod origin;
+mod paced;
 mod pages;
 mod params;
 mod patch;
 mod peers;
+mod places;
 mod problem;
 mod quota;
 mod reference;
+mod room;
 mod routes;
 #[cfg(feature = "schema")]
 pub mod schema;

@@ -3,19 +3,20 @@
 //! A document is opened level by level along the pointers of the operations. What no pointer names stays the text that it
 //! was, so that no digit changes, and the order of the fields neither.
 
-use std::fmt;
+mod node;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use windlass::Json;
 
+use self::node::{Node, parts, place, set};
 use crate::problem::Problem;
 
-/// The most parts of a pointer: a task is not nested deeper.
-const DEEPEST: usize = 128;
+/// The most operations of a patch.
+const MOST: usize = 1000;
+
+/// The most bytes that all operations of a patch read and move: each opens the values on its way, or compares one.
+const MOST_WORK: usize = 128 << 20;
 
 /// The operations of a patch.
 pub(crate) struct Patch(Vec<Step>);
@@ -58,143 +59,6 @@ fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D:
     Box::<RawValue>::deserialize(from).map(Some)
 }
 
-/// A value, opened as far as pointers lead into it.
-#[derive(Debug)]
-enum Node {
-    Object(Vec<(String, Node)>),
-    Array(Vec<Node>),
-    Text(String),
-}
-
-/// The fields of an object in their order. Of two with one name the last counts.
-struct InOrder(Vec<(String, Node)>);
-
-impl<'de> Deserialize<'de> for InOrder {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = InOrder;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<InOrder, A::Error> {
-                let mut fields = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
-                    set(&mut fields, name, Node::Text(value.get().to_owned()));
-                }
-                Ok(InOrder(fields))
-            }
-        }
-        from.deserialize_map(Fields)
-    }
-}
-
-fn set(fields: &mut Vec<(String, Node)>, name: String, value: Node) {
-    match fields.iter_mut().find(|(known, _)| *known == name) {
-        Some((_, old)) => *old = value,
-        None => fields.push((name, value)),
-    }
-}
-
-impl Node {
-    /// Opens one level of an object or an array.
-    fn open(&mut self) {
-        let Self::Text(text) = self else { return };
-        match text.trim_start().as_bytes().first() {
-            Some(b'{') => {
-                if let Ok(InOrder(fields)) = serde_json::from_str(text) {
-                    *self = Self::Object(fields);
-                }
-            }
-            Some(b'[') => {
-                if let Ok(items) = serde_json::from_str::<Vec<Box<RawValue>>>(text) {
-                    let items = items.iter().map(|item| Self::Text(item.get().to_owned()));
-                    *self = Self::Array(items.collect());
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Returns the value of a field or of a place of an array.
-    fn at(&mut self, part: &str) -> Option<&mut Self> {
-        self.open();
-        match self {
-            Self::Object(fields) => fields
-                .iter_mut()
-                .find(|(name, _)| name == part)
-                .map(|(_, value)| value),
-            Self::Array(items) => {
-                let place = place(part)?;
-                items.get_mut(place)
-            }
-            Self::Text(_) => None,
-        }
-    }
-
-    fn write(&self, text: &mut String) {
-        match self {
-            Self::Text(own) => text.push_str(own),
-            Self::Array(items) => {
-                text.push('[');
-                for (n, item) in items.iter().enumerate() {
-                    if n > 0 {
-                        text.push(',');
-                    }
-                    item.write(text);
-                }
-                text.push(']');
-            }
-            Self::Object(fields) => {
-                text.push('{');
-                for (n, (name, value)) in fields.iter().enumerate() {
-                    if n > 0 {
-                        text.push(',');
-                    }
-                    text.push_str(&serde_json::Value::from(name.as_str()).to_string());
-                    text.push(':');
-                    value.write(text);
-                }
-                text.push('}');
-            }
-        }
-    }
-
-    fn text(&self) -> String {
-        let mut text = String::new();
-        self.write(&mut text);
-        text
-    }
-}
-
-/// Reads a place of an array: without leading zeros.
-fn place(part: &str) -> Option<usize> {
-    let is_place = part == "0" || !part.starts_with(['0', '+']);
-    is_place.then(|| part.parse().ok()).flatten()
-}
-
-/// Returns the parts of a pointer.
-fn parts(pointer: &str) -> Result<Vec<String>, String> {
-    if pointer.is_empty() {
-        return Ok(Vec::new());
-    }
-    let Some(rest) = pointer.strip_prefix('/') else {
-        return Err(format!(
-            "'{pointer}' is not a JSON pointer; it begins with '/', such as /props/to"
-        ));
-    };
-    let parts = rest
-        .split('/')
-        .map(|part| part.replace("~1", "/").replace("~0", "~"));
-    let parts: Vec<String> = parts.collect();
-    match parts.len() {
-        ..=DEEPEST => Ok(parts),
-        many => Err(format!("has {many} parts; at most {DEEPEST} are allowed")),
-    }
-}
-
 /// The documents of a task that a patch changes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Patched {
@@ -212,10 +76,19 @@ impl Patch {
             let what = format!("is not an array of operations; write it like {like}");
             return Err(Problem::invalid("body", what));
         }
-        read.map(Self).map_err(|error| {
+        let steps: Vec<Step> = read.map_err(|error| {
             let what = format!("is not a JSON Patch: {error}; write it like {like}");
             Problem::invalid("body", what)
-        })
+        })?;
+        if steps.len() > MOST {
+            let what = format!(
+                "has {} operations, and a patch has at most {MOST}; send several, or the whole value by POST \
+                 /v1/tasks/ID/reschedule",
+                steps.len()
+            );
+            return Err(Problem::invalid("body", what));
+        }
+        Ok(Self(steps))
     }
 
     /// Applies the operations in their order, all or none. The copies that they make have at most `most` bytes.
@@ -225,8 +98,19 @@ impl Patch {
         let data = before.data.as_ref().map(text);
         fields.extend(data.map(|data| ("data".to_owned(), data)));
         let mut whole = Node::Object(fields);
-        let mut copied = 0;
+        let (mut copied, mut work) = (0, 0);
+        let mut size = before.props.len() + before.data.as_ref().map_or(0, Json::len);
         for (n, step) in self.0.into_iter().enumerate() {
+            // An operation touches at most the whole task as it is by now.
+            size += step.value.as_ref().map_or(0, |value| value.get().len());
+            work += size + copied;
+            if work > MOST_WORK {
+                let what = format!(
+                    "is one operation too many for a task of this size: all together touch at most {MOST_WORK} bytes, the task \
+                     counted once for each; send several patches, or the whole value by POST /v1/tasks/ID/reschedule"
+                );
+                return Err(Problem::invalid(&format!("[{n}]"), what));
+            }
             let applied = step.apply(&mut whole, &mut copied);
             applied.map_err(|what| Problem::invalid(&format!("[{n}]"), what))?;
             if copied > most {

@@ -98,6 +98,14 @@ impl Problem {
         }
     }
 
+    /// A part of the request that is too large.
+    pub(crate) fn too_large(field: &str, detail: impl Into<String>) -> Self {
+        Self {
+            field: Some(field.to_owned()),
+            ..Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+        }
+    }
+
     fn of_store(&self) -> Option<OfStore> {
         let (code, retry_after) = (self.code, self.retry_after);
         self.of_store.then_some(OfStore { code, retry_after })

@@ -100,7 +100,8 @@ impl Builder {
         self
     }
 
-    /// Sets the most requests in work at once; 1,024 by default. Waits and streams count as long as they last.
+    /// Sets the most requests in work at once; 1,024 by default, a quarter of them of one caller. As many waits and streams have
+    /// places of their own, and so have as many reports and registrations of workers. A wait without a place ends early.
     pub fn max_in_flight(mut self, requests: usize) -> Self {
         self.settings.in_flight = requests;
         self

@@ -4,9 +4,6 @@ use std::{path::PathBuf, time::Duration};
 
 use crate::auth::TrustedHeader;
 
-/// How long the sender of a body may pause.
-pub(crate) const BODY_SILENCE: Duration = Duration::from_secs(30);
-
 /// The files of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
@@ -25,7 +22,7 @@ pub(crate) struct Settings {
     pub(crate) base_path: String,
     /// The most bytes of a body, and of one line of a body of lines.
     pub(crate) body_bytes: usize,
-    /// The most requests in work at once.
+    /// The most requests in work at once; the most waits and streams; the most reports of workers.
     pub(crate) in_flight: usize,
     /// The most exchanges of workers that are open at once.
     pub(crate) workers: usize,

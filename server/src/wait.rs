@@ -12,8 +12,8 @@ use crate::{
     problem::Problem,
 };
 
-/// Waits for something at most this long. Returns `None` when the time is over, or when the server stops: then the answer
-/// says how things are.
+/// Waits for something at most this long. Returns `None` when the time is over, when no place for a wait is free, or when the
+/// server stops: then the answer says how things are. Without a place it says too when to ask again.
 ///
 /// # Errors
 ///
@@ -24,6 +24,9 @@ pub(crate) async fn wait_for<T, const ROLE: u8>(
     longest: Duration,
     what: impl Future<Output = T>,
 ) -> Result<Option<T>, Problem> {
+    let Ok(_place) = by.begin_wait(&app.waits) else {
+        return Ok(None);
+    };
     tokio::select! {
         done = timeout(longest, what) => Ok(done.ok()),
         refused = app.keyring.ends(by.caller()) => Err(guard::refusal(refused)),

@@ -10,6 +10,9 @@ use crate::store::{Error, Filter, Page, TaskRecord};
 /// How many tasks one call reads.
 const PAGE: u32 = 1000;
 
+/// How many waits a part of a graph has for each task of its limit, at most.
+const MOST_WAITS: usize = 5;
+
 /// The state of a task that does not exist.
 const UNKNOWN: &str = "unknown";
 
@@ -36,6 +39,10 @@ pub struct Graph {
     /// The tasks that wait for each task, in submit order.
     waiters: HashMap<TaskId, Vec<TaskId>>,
     states: HashMap<TaskId, &'static str>,
+    /// How many waits were added.
+    edges: usize,
+    /// Whether tasks were not read because the ones before them have too many waits.
+    is_cut: bool,
 }
 
 /// The part of a graph around one task.
@@ -44,7 +51,7 @@ pub struct Graph {
 pub struct Around {
     /// The tasks, the nearest first.
     pub tasks: Vec<TaskId>,
-    /// Whether there are more than the limit.
+    /// Whether there are more than the limit, or more than five times as many waits.
     pub is_cut: bool,
 }
 
@@ -71,8 +78,9 @@ impl Graph {
         }
     }
 
-    /// Reads a task, and the tasks that it waits for, directly or indirectly: at most `limit`. Reads no others, so that the
-    /// tasks that wait for them are not in the graph. Leaves out the tasks that are not `seen`.
+    /// Reads a task, and the tasks that it waits for, directly or indirectly: at most `limit`, and no more after five times as
+    /// many waits. Reads no others, so that the tasks that wait for them are not in the graph. Leaves out the tasks that are not
+    /// `seen`.
     ///
     /// # Errors
     ///
@@ -88,6 +96,10 @@ impl Graph {
         let mut left = limit;
         while let Some(id) = next.pop_front() {
             if left == 0 {
+                break;
+            }
+            if graph.edges > limit.saturating_mul(MOST_WAITS) {
+                graph.is_cut = true;
                 break;
             }
             left -= 1;
@@ -128,8 +140,14 @@ impl Graph {
         }
     }
 
+    /// Returns how many waits were added.
+    pub fn edges(&self) -> usize {
+        self.edges
+    }
+
     /// Adds that a task waits for another.
     pub fn edge(&mut self, id: &TaskId, other: &TaskId) {
+        self.edges += 1;
         let waiters = self.waiters.entry(other.clone()).or_default();
         waiters.push(id.clone());
         let waits = self.waits.entry(id.clone()).or_default();
@@ -151,9 +169,14 @@ impl Graph {
         self.states.get(id).copied().unwrap_or(UNKNOWN)
     }
 
-    /// Returns the tasks that a task waits for, directly or indirectly, and those that wait for it: at most `limit`.
+    /// Returns the tasks that a task waits for, directly or indirectly, and those that wait for it: at most `limit`, and no
+    /// more after five times as many waits.
     pub fn around(&self, id: &TaskId, limit: usize) -> Around {
-        let mut around = Around::default();
+        let mut around = Around {
+            is_cut: self.is_cut,
+            ..Around::default()
+        };
+        let mut waits = self.waits(id).len();
         let mut seen: BTreeSet<TaskId> = BTreeSet::from([id.clone()]);
         around.tasks.push(id.clone());
         for is_up in [true, false] {
@@ -167,7 +190,8 @@ impl Graph {
                     if !seen.insert(other.clone()) {
                         continue;
                     }
-                    if around.tasks.len() >= limit {
+                    waits += self.waits(other).len();
+                    if around.tasks.len() >= limit || waits > limit.saturating_mul(MOST_WAITS) {
                         around.is_cut = true;
                         return around;
                     }

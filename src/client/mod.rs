@@ -171,6 +171,7 @@ impl Client {
     ///
     /// [`Error::Invalid`] (field `limit`), [`Error::Unavailable`].
     pub async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
+        filter.check()?;
         self.store.registry().list(filter, page).await
     }
 
@@ -188,7 +189,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `limit`; field `cursor` for a cursor of another order),
+    /// [`Error::Invalid`] (field `limit`; field `cursor` for a cursor of another order; the fields of [`Filter::check`]),
     /// [`Error::Unavailable`].
     pub async fn page(&self, query: &Query, cursor: Option<&Cursor>) -> Result<TaskPage, Error> {
         let span = rules::list::span(query, cursor)?;

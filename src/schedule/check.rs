@@ -73,7 +73,10 @@ pub(crate) fn check_props(task: &Task) -> Result<(), Invalid> {
         return Ok(());
     }
     let spec = Schedule::from_json(&task.props);
-    let checked = spec.and_then(|spec| Times::new(task.id.as_str(), &spec));
+    let checked = spec.and_then(|spec| {
+        spec.check_size()?;
+        Times::new(task.id.as_str(), &spec)
+    });
     checked.map(drop).map_err(|wrong| {
         let of = match wrong.field() {
             "schedule" => String::new(),

@@ -14,6 +14,7 @@ mod budget_tests;
 pub(crate) mod check;
 mod clause;
 mod cron;
+mod cursor;
 mod data;
 mod deadlines;
 mod due;
@@ -34,6 +35,7 @@ mod step;
 mod tally;
 mod template;
 mod times;
+mod work;
 mod zone;
 
 pub(crate) use boot::report as report_boot;

@@ -75,6 +75,12 @@ fn name(id: impl TryInto<TaskId, Error: Into<Invalid>>) -> Result<TaskId, Error>
     Ok(id.try_into().map_err(Into::into)?)
 }
 
+/// Computes times beside the tasks of the runtime, which it would hold up.
+async fn compute<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    let computed = tokio::task::spawn_blocking(what).await;
+    computed.map_err(|error| Error::Unusable(format!("the times were not computed: {error}")))
+}
+
 impl Schedules {
     /// Returns a schedule.
     ///
@@ -113,7 +119,8 @@ impl Schedules {
     ///
     /// # Errors
     ///
-    /// The errors of [`get`](Self::get), and [`Error::Invalid`] for an invalid spec.
+    /// The errors of [`get`](Self::get), and [`Error::Invalid`] for an invalid spec, or for more times than
+    /// [`Schedule::most_times`] (field `limit`).
     pub async fn preview(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -121,8 +128,13 @@ impl Schedules {
     ) -> Result<Vec<Time>, Error> {
         let read = self.read(name(id)?).await?;
         let now = self.client.store().clock().now();
-        let coming = read.data.coming(&read.times, now, count);
-        Ok(coming.into_iter().map(|at| read.times.time(at)).collect())
+        read.times.spec().check_times(count)?;
+        let (data, times) = (read.data, read.times);
+        compute(move || {
+            let coming = data.coming(&times, now, count);
+            coming.into_iter().map(|at| times.time(at)).collect()
+        })
+        .await
     }
 
     /// Returns the next `count` times that the schedule would have after an [`update`](Self::update) to this
@@ -131,7 +143,8 @@ impl Schedules {
     ///
     /// # Errors
     ///
-    /// The errors of [`get`](Self::get), and [`Error::Invalid`] for an invalid spec.
+    /// The errors of [`get`](Self::get), and [`Error::Invalid`] for an invalid spec, or for more times than
+    /// [`Schedule::most_times`] (field `limit`).
     pub async fn preview_update(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -141,14 +154,19 @@ impl Schedules {
         let record = self.client.get(name(id)?).await?;
         self.is_schedule(&record)?;
         let now = self.now();
-        let id = record.task.id.as_str();
-        spec.check(id, now)?;
-        let times = Times::new(id, spec)?;
+        spec.check_size()?;
+        spec.check_times(count)?;
         // When the data of a failed schedule cannot be read, an update starts with new data, too.
         let data = record.state.ok();
         let data = data.and_then(|state| data_of(state.data.as_ref(), &record.task.props).ok());
-        let coming = data.unwrap_or_default().coming(&times, now, count);
-        Ok(coming.into_iter().map(|at| times.time(at)).collect())
+        let (id, spec) = (record.task.id, spec.clone());
+        compute(move || {
+            spec.check(id.as_str(), now)?;
+            let times = Times::new(id.as_str(), &spec)?;
+            let coming = data.unwrap_or_default().coming(&times, now, count);
+            Ok(coming.into_iter().map(|at| times.time(at)).collect())
+        })
+        .await?
     }
 
     /// Deletes a schedule, and either keeps or kills its live runs. Returns the killed runs. A delete that was

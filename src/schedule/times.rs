@@ -6,6 +6,7 @@ use windlass_statemachine::Invalid;
 use super::{
     check,
     cron::{END as CRON_END, Expression, interval_of, is_reboot},
+    cursor::Known,
     data::Data,
     deadlines::Within,
     hash::hash,
@@ -26,6 +27,8 @@ const SEARCHED: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
 /// How many of the first times the jitter is compared with.
 const COMPARED: usize = 50;
 
+pub(crate) use super::cursor::Cursor;
+
 /// One time of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -42,21 +45,6 @@ pub struct Time {
     pub end_by: Option<Timestamp>,
 }
 
-/// The position up to which a schedule has decided its times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cursor {
-    /// The last nominal time that was decided.
-    pub(crate) last: Timestamp,
-    /// The local time of `last`.
-    pub(crate) local: Option<DateTime>,
-}
-
-impl From<Timestamp> for Cursor {
-    fn from(last: Timestamp) -> Self {
-        Self { last, local: None }
-    }
-}
-
 /// The nominal times of a checked schedule.
 #[derive(Debug, Clone)]
 pub(crate) struct Times {
@@ -71,6 +59,7 @@ pub(crate) struct Times {
     offset: SignedDuration,
     jitter: SignedDuration,
     within: Within,
+    known: Known,
 }
 
 impl Schedule {
@@ -93,6 +82,7 @@ impl Schedule {
     /// # Ok::<(), windlass::BoxError>(())
     /// ```
     pub fn check(&self, id: &str, now: Timestamp) -> Result<(), Invalid> {
+        self.check_size()?;
         let times = Times::new(id, self)?;
         let from = self.since.unwrap_or(now).max(self.start.unwrap_or(now));
         times.check_first(from)
@@ -102,8 +92,10 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// The errors of [`check`](Self::check).
+    /// The errors of [`check`](Self::check); field `limit` for more times than [`most_times`](Self::most_times).
     pub fn preview(&self, id: &str, after: Timestamp, count: usize) -> Result<Vec<Time>, Invalid> {
+        self.check_size()?;
+        self.check_times(count)?;
         let times = Times::new(id, self)?;
         let data = Data {
             last: Some(after),
@@ -163,6 +155,7 @@ impl Times {
             offset: spec.offset.check("offset")?,
             jitter: spec.jitter.check("jitter")?,
             within: Within::new(spec)?,
+            known: Known::default(),
             spec: spec.clone(),
         })
     }
@@ -313,9 +306,9 @@ impl Times {
     /// Returns the first time after `last`, whether it is excluded or not. Fixed local times must
     /// come after `past`.
     fn candidate(&self, last: Timestamp, past: Timestamp) -> Option<Timestamp> {
-        let crons = self.crons.iter().filter_map(|cron| {
+        let crons = self.crons.iter().enumerate().filter_map(|(n, cron)| {
             let after = if cron.steps() { last } else { past };
-            self.clocks.next(cron, after)
+            self.known.next(n, after, || self.clocks.next(cron, after))
         });
         let every = self.every.iter().filter_map(|every| next_of(*every, last));
         let at = self.at.get(self.at.partition_point(|at| *at <= last));

@@ -30,7 +30,7 @@ pub struct GraphForm<'a> {
     pub tasks: Vec<NodeForm<'a>>,
     /// Which of them waits for which.
     pub edges: Vec<EdgeForm<'a>>,
-    /// Whether there are more tasks than the limit.
+    /// Whether there are more tasks than the limit, or more than five times as many waits.
     pub is_cut: bool,
 }
 

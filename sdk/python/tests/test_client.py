@@ -6,6 +6,7 @@ import asyncio
 import base64
 import concurrent.futures
 import datetime as dt
+import http.server
 import inspect
 import json
 import pathlib
@@ -13,7 +14,7 @@ import re
 import subprocess
 import sys
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from conftest import HERE, Server, until
@@ -359,3 +360,38 @@ def test_importing_needs_no_dependency() -> None:
         command, capture_output=True, text=True, env={"PYTHONPATH": str(HERE.parent / "src")}, timeout=30, check=True
     )
     assert done.stdout.strip() == "set()"
+
+
+class Crowded(http.server.BaseHTTPRequestHandler):
+    """A server without a place for waits: it answers twice at once with what is known, and then with the result."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        early = len(self.asked) < 3
+        body = json.dumps({"id": "a", "state": "runnable"} if early else {"id": "a", "state": "completed", "result": 7}).encode()
+        self.send_response(200)
+        if early:
+            self.send_header("Retry-After", "1")
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_a_wait_that_ends_early_is_asked_for_again_until_the_timeout() -> None:
+    site = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Crowded)
+    threading.Thread(target=site.serve_forever, daemon=True).start()
+    try:
+        client = windlass.Client(f"http://127.0.0.1:{site.server_port}", "t")
+        with pytest.raises(TimeoutError):
+            client.result("a", timeout=0.05)
+        assert len(Crowded.asked) in (1, 2)
+        assert client.result("a", timeout=30) == 7
+        assert len(Crowded.asked) == 3
+    finally:
+        site.shutdown()

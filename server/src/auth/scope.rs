@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use windlass::{
     Invalid, Kind, Task,
+    statemachine::task,
     store::{Filter, TaskRecord},
 };
+
+/// The most kinds of a scope: each task is compared with all of them.
+const MOST_KINDS: usize = 1000;
 
 /// The tasks that a token may see and change: those of some kinds, with some labels. The empty scope has every task.
 ///
@@ -55,6 +59,16 @@ impl Scope {
 
     /// Checks the kinds and labels.
     pub(crate) fn check(&self) -> Result<(), Invalid> {
+        let sizes = [
+            ("kinds", self.kinds.len(), MOST_KINDS),
+            ("labels", self.labels.len(), task::MAX_LABELS),
+        ];
+        for (field, many, most) in sizes {
+            if many > most {
+                let what = format!("are {many}; a scope has at most {most}");
+                return Err(Invalid::new(field, what));
+            }
+        }
         for kind in &self.kinds {
             let stem = kind.strip_suffix('*').unwrap_or(kind);
             if stem.contains('*') {
@@ -150,6 +164,16 @@ mod tests {
         }
         assert!(has(&Scope::default(), "anything"));
         assert!(Scope::default().is_everything() && !some.is_everything());
+    }
+
+    #[test]
+    fn a_scope_has_a_bound_in_kinds_and_labels() {
+        let kinds = |many: usize| (0..many).map(|n| format!("k{n}"));
+        assert!(Scope::new(kinds(1000), []).is_ok());
+        let wrong = Scope::new(kinds(1001), []).unwrap_err();
+        assert_eq!(wrong.field(), "kinds");
+        let labels = (0..33).map(|n| (format!("l{n}"), String::new()));
+        assert_eq!(Scope::new([], labels).unwrap_err().field(), "labels");
     }
 
     #[test]

@@ -10,16 +10,16 @@ use hyper_util::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    time::sleep,
+    time::{Instant, sleep_until},
 };
 use tokio_io_timeout::TimeoutStream;
 use tower_service::Service;
 
-use crate::connection::Connection;
+use crate::{connection::Connection, in_work::Keeping};
 
 /// How long a client may take to agree on TLS.
 pub(super) const TLS: Duration = Duration::from_secs(5);
-/// How long a connection may last before the first request of a known caller.
+/// How long a connection may last without a request of a known caller.
 const STRANGER: Duration = Duration::from_secs(10);
 /// How long a client may take to send the next request: longer than proxies keep connections that they do not use, so that the
 /// proxy is the one that closes, and no request meets the end of its connection.
@@ -44,18 +44,23 @@ pub(super) async fn answer(
     let answer = service_fn(move |mut request: Request<Incoming>| {
         let mut router = router.clone();
         request.extensions_mut().insert(of_requests.clone());
+        let busy = of_requests.begin();
         async move {
             let answered: Result<Response, Infallible> = router.call(request.map(Body::new)).await;
-            answered
+            answered.map(|answer| answer.map(|body| Keeping::body(body, busy)))
         }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(NEXT);
     let served = builder.serve_connection(TokioIo::new(Box::pin(stream)), answer);
     let is_stranger = async {
-        sleep(STRANGER).await;
-        if connection.is_known() {
-            std::future::pending::<()>().await;
+        loop {
+            let since = connection.stranger_since();
+            let end = since.unwrap_or_else(Instant::now) + STRANGER;
+            if since.is_some() && end <= Instant::now() {
+                return;
+            }
+            sleep_until(end).await;
         }
     };
     tokio::select! {
@@ -65,7 +70,7 @@ pub(super) async fn answer(
             }
         }
         () = connection.ended.cancelled() => {
-            tracing::debug!("a connection without a caller was ended for another one");
+            tracing::debug!("a connection was ended for another one, or with its token");
         }
         () = is_stranger => {
             tracing::debug!("a connection without a caller was ended");

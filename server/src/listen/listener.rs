@@ -12,11 +12,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     answer::{Stream, TLS, answer},
-    places::Places,
     socket::{Socket, may_use},
     tls::Tls,
 };
-use crate::connection::{Connection, Way};
+use crate::{
+    connection::{Connection, Way},
+    connections::Connections,
+};
 
 /// What accepts connections.
 #[derive(Debug)]
@@ -84,11 +86,16 @@ impl Listener {
         }
     }
 
-    /// Serves connections until the server stops, and returns those that are open then.
+    /// Returns whether the connections come by a Unix socket.
+    pub(super) fn is_socket(&self) -> bool {
+        !matches!(self, Self::Tcp { .. })
+    }
+
+    /// Serves connections until the server stops, and returns those that are open then. A connection never waits for another.
     pub(super) async fn run(
         self,
         router: Router,
-        (places, stop): (Arc<Places>, CancellationToken),
+        (connections, stop): (Arc<Connections>, CancellationToken),
     ) -> GracefulShutdown {
         let open = GracefulShutdown::new();
         loop {
@@ -102,29 +109,32 @@ impl Listener {
                 Err(error) => {
                     // The process may have no file descriptor left.
                     tracing::warn!(%error, "a connection cannot be taken");
+                    connections.end_one();
                     sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             };
-            let connection = Arc::new(Connection::new(accepted.way));
-            let place = tokio::select! {
-                () = stop.cancelled() => return open,
-                place = places.take(&connection) => place,
-            };
+            let connection = Connection::open(accepted.way, &connections);
             let (router, watcher) = (router.clone(), open.watcher());
             let tls = self.tls().cloned();
             tokio::spawn(async move {
-                let _place = place;
                 let stream = match tls {
                     None => accepted.stream,
-                    Some(tls) => match timeout(TLS, tls.agree(accepted.stream)).await {
-                        Ok(Ok(stream)) => Box::pin(stream),
-                        Ok(Err(error)) => {
-                            tracing::debug!(%error, "a connection did not agree on TLS");
-                            return;
+                    Some(tls) => {
+                        let agreed = timeout(TLS, tls.agree(accepted.stream));
+                        let agreed = tokio::select! {
+                            agreed = agreed => agreed,
+                            () = connection.ended.cancelled() => return,
+                        };
+                        match agreed {
+                            Ok(Ok(stream)) => Box::pin(stream),
+                            Ok(Err(error)) => {
+                                tracing::debug!(%error, "a connection did not agree on TLS");
+                                return;
+                            }
+                            Err(_) => return,
                         }
-                        Err(_) => return,
-                    },
+                    }
                 };
                 answer(&connection, stream, (router, watcher)).await;
             });

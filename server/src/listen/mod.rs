@@ -1,8 +1,8 @@
 //! Where a server listens, and how connections reach its routes.
 
 mod answer;
+mod files;
 mod listener;
-mod places;
 mod serving;
 mod socket;
 mod tls;

@@ -11,12 +11,15 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::{
     net::{TcpListener, UnixListener},
     task::JoinHandle,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use windlass::store::Error;
 
-use super::{Listen, listener::Listener, places::Places, socket::Socket, tls::Tls};
-use crate::server::Server;
+use super::{Listen, files, listener::Listener, socket::Socket, tls::Tls};
+use crate::{app::App, connections::Connections, server::Server};
+
+/// How often it is looked whether the tokens of open connections are valid.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// A server that listens. Dropping it ends the server at once; [`shutdown`](Self::shutdown) lets requests end.
 #[derive(Debug)]
@@ -53,7 +56,9 @@ impl Server {
         let settings = &self.app.settings;
         let tls = settings.tls.clone().map(Tls::read).transpose()?;
         let tls = tls.map(Arc::new);
-        let places = Arc::new(Places::new(settings.connections));
+        let (by_tcp, by_socket) = files::connections(settings.connections);
+        // Those of the user of this machine, who opens no connection in vain while all places of the others are taken.
+        let connections = (Connections::new(by_tcp), Connections::new(by_socket));
         let mut serving = Serving {
             server: self,
             sockets: Vec::new(),
@@ -61,8 +66,14 @@ impl Server {
             listeners: Vec::new(),
         };
         for listen in at {
-            serving.add(listener(listen, &tls).await?, &places);
+            let listener = listener(listen, &tls).await?;
+            let of_way = match listener.is_socket() {
+                true => &connections.1,
+                false => &connections.0,
+            };
+            serving.add(listener, of_way);
         }
+        tokio::spawn(end_refused(serving.server.app.clone(), connections));
         if let Some(tls) = tls {
             tokio::spawn(tls.follow(serving.server.app.stop.clone()));
         }
@@ -91,12 +102,12 @@ impl Serving {
         &self.sockets
     }
 
-    fn add(&mut self, listener: Listener, places: &Arc<Places>) {
+    fn add(&mut self, listener: Listener, connections: &Arc<Connections>) {
         if let Listener::Socket(socket) = &listener {
             self.sockets.push(socket.path().to_owned());
         }
         self.addresses.extend(listener.address());
-        let shared = (places.clone(), self.server.app.stop.clone());
+        let shared = (connections.clone(), self.server.app.stop.clone());
         let running = listener.run(self.server.router(), shared);
         self.listeners.push(tokio::spawn(running));
     }
@@ -125,6 +136,19 @@ impl Serving {
 impl Drop for Serving {
     fn drop(&mut self) {
         self.server.app.stop.cancel();
+    }
+}
+
+/// Ends the connections of tokens that are revoked, until the server stops.
+async fn end_refused(app: Arc<App>, connections: (Arc<Connections>, Arc<Connections>)) {
+    loop {
+        tokio::select! {
+            () = app.stop.cancelled() => return,
+            () = sleep(LOOK) => {}
+        }
+        for connections in [&connections.0, &connections.1] {
+            connections.end_refused(|caller| app.keyring.now(caller));
+        }
     }
 }
 

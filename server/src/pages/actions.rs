@@ -128,8 +128,10 @@ fn edited(path: &str, task: &Record) -> Markup {
     let is_large =
         |json: &Option<Box<RawValue>>| json.as_ref().is_some_and(|json| json.get().len() > EDITED);
     let text = |json: &Option<Box<RawValue>>| {
-        json.as_ref()
-            .map_or_else(String::new, |json| value::indented(json.get()))
+        json.as_ref().map_or_else(String::new, |json| {
+            let indented = value::indented(json.get(), 4 * EDITED);
+            indented.unwrap_or_else(|| json.get().to_owned())
+        })
     };
     html! {
         details data-key="edited" {

@@ -12,7 +12,7 @@ use axum::{
 use serde::de::DeserializeOwned;
 use tower_service::Service;
 
-use crate::{auth::Caller, problem::Problem};
+use crate::{auth::Caller, in_work::Held, problem::Problem};
 
 /// The most bytes of an answer that a page reads: more than the largest page of a list has.
 const MOST: usize = 32 << 20;
@@ -31,6 +31,8 @@ impl Routes {
 pub(super) struct Api {
     pub(super) routes: Routes,
     pub(super) caller: Arc<Caller>,
+    /// What the request of the page holds: what it asks for waits in its place.
+    pub(super) held: Option<Arc<Held>>,
 }
 
 /// Why a page cannot be shown: the answer of the API, which [`as_page`](super::refused::as_page) makes a page of.
@@ -85,6 +87,9 @@ impl Api {
             .body(body)
             .map_err(unreadable)?;
         request.extensions_mut().insert(self.caller.clone());
+        if let Some(held) = &self.held {
+            request.extensions_mut().insert(held.clone());
+        }
         let mut routes = Router::clone(&self.routes.0);
         let Ok(response) = routes.call(request).await;
         if !response.status().is_success() {

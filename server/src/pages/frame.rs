@@ -111,6 +111,7 @@ impl FromRequestParts<Arc<App>> for Page {
         let api = Api {
             routes: routes.ok_or_else(missing)?,
             caller: by.caller().clone(),
+            held: parts.extensions.get().cloned(),
         };
         let whole = parts.extensions.get::<OriginalUri>();
         let uri = whole.map_or_else(|| parts.uri.clone(), |whole| whole.0.clone());

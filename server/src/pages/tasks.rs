@@ -9,15 +9,29 @@ use super::{
     record::Records,
     rows, text,
 };
+use crate::problem::Problem;
 
 /// How many tasks a page has by default: a screen of them, which is drawn in less than 100 ms.
 const LIMIT: &str = "25";
+/// How many tasks a page has at most: a row has about 2 KiB.
+const MOST: u32 = 500;
+
 pub(super) async fn show(page: Page) -> Answer {
     let mut query = page.query()?;
     // A form sends its empty fields too.
     query
         .0
         .retain(|(name, value)| !value.trim().is_empty() || is_flag(name) || name == "error");
+    if let Some(limit) = query
+        .get("limit")
+        .and_then(|limit| limit.parse::<u32>().ok())
+        && limit > MOST
+    {
+        let what = format!(
+            "'{limit}' is more than {MOST}, the most tasks of a page; GET /v1/tasks returns up to 10,000 at once"
+        );
+        return Err(Problem::invalid("limit", what).into());
+    }
     let mut asked = query.clone();
     asked = asked.with("props", "false");
     if asked.get("limit").is_none() {

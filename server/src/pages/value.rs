@@ -11,8 +11,15 @@ const MOST: usize = 4000;
 /// What a masked value is shown as.
 const MASKED: &str = "\"$windlass\":\"masked\"";
 
-/// Returns JSON with each member and element on a line of its own. Nothing within it is changed.
-pub(super) fn indented(json: &str) -> String {
+/// Returns JSON with each member and element on a line of its own. Nothing within it is changed. `None` for one whose lines have
+/// more than `most` bytes: a deep value may have forty times its own size.
+pub(super) fn indented(json: &str, most: usize) -> Option<String> {
+    let text = begin_indented(json, most);
+    (text.len() <= most).then_some(text)
+}
+
+/// Returns the beginning of JSON with each member and element on a line of its own: all of it, or more than `most` bytes.
+fn begin_indented(json: &str, most: usize) -> String {
     let (mut text, mut level, mut in_text, mut is_escaped) = (String::new(), 0, false, false);
     let mut chars = json.chars().filter(|c| !c.is_control()).peekable();
     let line = |text: &mut String, level: usize| {
@@ -20,6 +27,9 @@ pub(super) fn indented(json: &str) -> String {
         (0..level.min(40)).for_each(|_| text.push_str("  "));
     };
     while let Some(c) = chars.next() {
+        if text.len() > most {
+            break;
+        }
         if in_text {
             in_text = c != '"' || is_escaped;
             is_escaped = c == '\\' && !is_escaped;
@@ -67,11 +77,12 @@ pub(super) fn is_masked(json: &RawValue) -> bool {
 
 /// Shows a value. `whole` is where all of it can be read.
 pub(super) fn show(json: &RawValue, whole: &str) -> Markup {
-    let text = indented(json.get());
+    // A character has at most four bytes.
+    let text = begin_indented(json.get(), 4 * MOST + 4);
     html! {
         pre.json { bdi { (cut(&text, MOST)) } }
         @if text.chars().nth(MOST).is_some() {
-            p { a href=(whole) { "The whole value (" (super::text::grouped(text.len() as u64)) " bytes)" } }
+            p { a href=(whole) { "The whole value (" (super::text::grouped(json.get().len() as u64)) " bytes)" } }
         }
     }
 }
@@ -84,7 +95,21 @@ mod tests {
     fn json_is_indented_and_keeps_every_digit() {
         let json = r#"{"a":[1.00,{"b":"x,{\"y\\"}],"c":{},"d":[ ]}"#;
         let expected = "{\n  \"a\": [\n    1.00,\n    {\n      \"b\": \"x,{\\\"y\\\\\"\n    }\n  ],\n  \"c\": {},\n  \"d\": []\n}";
-        assert_eq!(indented(json), expected);
+        assert_eq!(indented(json, 1000).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_deep_value_does_not_make_a_page_larger_than_its_bound() {
+        let json = format!(
+            "{}{}{}",
+            "[".repeat(40),
+            "1,".repeat(400_000),
+            "]".repeat(40)
+        );
+        assert_eq!(indented(&json, 1000), None);
+        let raw = RawValue::from_string(r#"{"a":1}"#.to_owned()).unwrap();
+        assert!(show(&raw, "/whole").into_string().len() < 200);
+        assert!(begin_indented(&json, 1000).len() < 1200);
     }
 
     #[test]

@@ -136,3 +136,27 @@ fn copies_do_not_grow_without_bounds() {
     let error = patched(r#"{"b":"0123456789"}"#, &patch).unwrap_err();
     assert!(error.contains("copies more than 1000 bytes"), "{error}");
 }
+
+#[test]
+fn an_object_of_many_fields_is_opened_in_one_pass() {
+    // With a search for each field it would take minutes.
+    let fields: Vec<String> = (0..200_000).map(|n| format!(r#""f{n}":{n}"#)).collect();
+    let props = format!(r#"{{{},"f0":7}}"#, fields.join(","));
+    let patch = r#"[{"op":"test","path":"/props/f0","value":7},{"op":"replace","path":"/props/f1","value":9}]"#;
+    let after = patched(&props, patch).unwrap();
+    assert!(
+        after.starts_with(r#"{"f0":7,"f1":9,"f2":2,"#),
+        "{}",
+        &after[..40]
+    );
+}
+
+#[test]
+fn a_patch_has_at_most_a_thousand_operations() {
+    let of = |many: usize| {
+        let one = r#"{"op":"test","path":"/props","value":1}"#;
+        format!("[{}]", vec![one; many].join(","))
+    };
+    assert!(Patch::read(of(1000).as_bytes()).is_ok());
+    assert!(Patch::read(of(1001).as_bytes()).is_err());
+}

@@ -17,7 +17,8 @@ use windlass::{
 };
 
 use crate::{
-    access::Reader, app::App, auth::Refused, guard::refusal, params::Params, problem::Problem,
+    access::Reader, app::App, auth::Refused, guard::refusal, in_work::full, params::Params,
+    places::Place, problem::Problem,
 };
 
 /// After which silence a comment is sent.
@@ -53,6 +54,7 @@ pub(super) async fn follow(
         (None, None) => None,
     };
     params.end()?;
+    let place = by.begin_wait(&app.waits).map_err(full)?;
     let mut reset = None;
     let changes = match by.client().changes(after).await {
         Err(Error::Invalid(_)) if after.is_some() => {
@@ -70,6 +72,7 @@ pub(super) async fn follow(
         is_over: false,
         known: HashMap::new(),
         older: HashMap::new(),
+        _place: place,
     };
     let events = stream::unfold(following, |mut following| async move {
         let events = following.next().await?;
@@ -99,6 +102,7 @@ struct Following {
     known: HashMap<TaskId, bool>,
     /// The tasks before those.
     older: HashMap<TaskId, bool>,
+    _place: Option<Place>,
 }
 
 impl Following {

@@ -8,15 +8,17 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::stream;
-use windlass::store::{Cursor, Query};
+use windlass::store::{Cursor, Query, TaskRecord};
 
 use super::write_record;
 use crate::{access::Reader, app::App, problem::Problem};
 
 /// The type of lines.
 pub(super) const LINES: &str = "application/x-ndjson";
-/// How many tasks are read at once.
+/// How many tasks are read at first, and at once, and about how many bytes of them.
+const FIRST: u32 = 5;
 const STEP: u32 = 200;
+const STEP_BYTES: usize = 1 << 20;
 
 /// Returns whether a request asks for lines.
 pub(super) fn asks_for_lines(headers: &HeaderMap) -> bool {
@@ -37,6 +39,7 @@ pub(super) fn lines(
         by,
         query,
         left: limit,
+        fitting: FIRST,
         cursor,
         is_over: false,
     };
@@ -54,6 +57,8 @@ struct Lines {
     query: Query,
     /// How many tasks are left; `None` for all.
     left: Option<u32>,
+    /// How many tasks are read next: those that have room if they are like the largest one before.
+    fitting: u32,
     cursor: Option<Cursor>,
     is_over: bool,
 }
@@ -81,7 +86,11 @@ impl Lines {
         let caller = self.app.keyring.now(self.by.caller());
         caller.map_err(crate::guard::refusal)?;
         let step = self.left.unwrap_or(STEP).min(STEP);
-        let query = self.query.clone().limit(step);
+        let query = self
+            .query
+            .clone()
+            .limit(step.min(self.fitting))
+            .max_bytes(STEP_BYTES);
         let hiding = self.by.hiding().await?;
         // A mask may have been set since the last step.
         hiding.check_filter(&query.filter, &self.by.scope.kinds)?;
@@ -94,6 +103,9 @@ impl Lines {
             lines.push(b'\n');
             self.left = self.left.map(|left| left.saturating_sub(1));
         }
+        let largest = page.tasks.iter().map(TaskRecord::bytes).max();
+        let fitting = STEP_BYTES / largest.unwrap_or(1).max(1);
+        self.fitting = u32::try_from(fitting).unwrap_or(STEP).clamp(1, STEP);
         self.cursor = page.next;
         self.is_over =
             self.cursor.is_none() || self.left == Some(0) || self.app.stop.is_cancelled();

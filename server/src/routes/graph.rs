@@ -19,8 +19,10 @@ use crate::{
 const MOST: u32 = 10_000;
 const DEFAULT: u32 = 1000;
 /// How many sleeping tasks are read for those that wait, at most: pages of this many tasks, and this many pages.
-const PAGE: u32 = 1000;
-const PAGES: usize = 20;
+const PAGE: u32 = 200;
+const PAGES: usize = 100;
+/// After how many waits no more tasks are read: a task may wait for thousands.
+const WAITS: usize = 200_000;
 
 /// Returns the tasks that a task waits for, directly or indirectly, and with `waiters` those that wait for it.
 pub(super) async fn of_task(
@@ -59,6 +61,9 @@ async fn add_waiters(by: &Reader, graph: &mut Graph) -> Result<bool, Problem> {
         cursor = page.next;
         if cursor.is_none() {
             return Ok(true);
+        }
+        if graph.edges() > WAITS {
+            break;
         }
     }
     Ok(false)

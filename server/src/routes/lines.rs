@@ -9,13 +9,13 @@ use axum::{
 };
 use futures::{FutureExt, StreamExt, stream};
 use serde::Serialize;
-use tokio::time::timeout;
 
 use super::submits::{Outcome, read, submit_each};
-use crate::{access::Operator, app::App, change::Change, problem::Problem, settings::BODY_SILENCE};
+use crate::{access::Operator, app::App, change::Change, paced, problem::Problem};
 
-/// How many lines are submitted at once, at most.
+/// How many lines are submitted at once, at most, and after how many bytes no more are read for it.
 const AT_ONCE: usize = 500;
+const BYTES: usize = 4 << 20;
 
 /// Submits each line of a body. The answer has a line for each, with its number. Lines are read and answered in turns, so
 /// that the sender waits when the store is slower.
@@ -78,12 +78,9 @@ impl Lines {
 
     /// Reads until there is a line, and then what has arrived, up to as many lines as are submitted at once.
     async fn fill(&mut self) -> Result<(), Problem> {
-        while self.whole.len() < AT_ONCE && !self.is_over {
+        while self.whole.len() < AT_ONCE && !self.has_many_bytes() && !self.is_over {
             let next = match self.whole.is_empty() {
-                true => timeout(BODY_SILENCE, self.body.next()).await.map_err(|_| {
-                    let detail = "the body has paused for too long; send the lines that have no answer again";
-                    Problem::new(StatusCode::REQUEST_TIMEOUT, "slow", detail)
-                })?,
+                true => self.body.next().await,
                 false => match self.body.next().now_or_never() {
                     Some(next) => next,
                     None => break,
@@ -91,6 +88,11 @@ impl Lines {
             };
             match next {
                 Some(Ok(bytes)) => self.take(&bytes)?,
+                Some(Err(error)) if paced::is_slow(&error) => {
+                    let detail =
+                        "the body has paused for 30 s; send the lines that have no answer again";
+                    return Err(paced::slow(detail));
+                }
                 Some(Err(error)) => {
                     return Err(Problem::invalid("body", format!("broke off: {error}")));
                 }
@@ -102,6 +104,11 @@ impl Lines {
             }
         }
         Ok(())
+    }
+
+    fn has_many_bytes(&self) -> bool {
+        let whole = self.whole.iter().map(Vec::len).sum::<usize>();
+        !self.whole.is_empty() && whole + self.begun.len() >= BYTES
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), Problem> {

@@ -19,6 +19,7 @@ use crate::{
     connection::Connection,
     guard::{self, COOKIE, is_encrypted},
     origin::{check_host, check_same_origin, without_port},
+    paced::Pace,
     pages,
     problem::Problem,
 };
@@ -38,8 +39,9 @@ pub(super) fn router(app: &Arc<App>) -> Router<Arc<App>> {
 async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let checked = checked(&app, &head).await;
+    let (pace, body) = Pace::of(body);
     let mut response = match checked {
-        Ok(()) => next.run(Request::from_parts(head, body)).await,
+        Ok(()) => pace.answer(next.run(Request::from_parts(head, body)).await),
         Err(problem) => problem.into_response(),
     };
     guard::protect(response.headers_mut());

@@ -180,7 +180,13 @@ pub(super) async fn patch(
         props: record.task.props,
         data: state.data,
     };
-    let after = patch.apply(&before, app.settings.body_bytes)?;
+    let most = app.settings.body_bytes;
+    let key = by.key();
+    let patched = app.compute(&key, move || {
+        let after = patch.apply(&before, most)?;
+        Ok::<_, Problem>((before, after))
+    });
+    let (before, after) = patched.await??;
     let mut change = Reschedule::new(id.clone());
     if after.props != before.props {
         change = change.props(after.props);

@@ -10,7 +10,7 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
-use windlass::store::{Cursor, Operation, Order, Query};
+use windlass::store::{Cursor, Operation, Order, Query, TaskRecord};
 
 use super::{
     export, json, json_with, lines,
@@ -25,14 +25,18 @@ use crate::{
     problem::Problem,
 };
 
+/// How many tasks an array has, at most.
+const MOST_SUBMITS: usize = 10_000;
+/// How many tasks are read at first for a page.
+const FIRST: u32 = 5;
 /// How many tasks are read at once for a page, and how often at most: the scope of a caller may have few of them.
 const STEP: u32 = 25;
 const MOST_STEPS: u32 = 800;
 /// How many tasks a page has by default, and at most.
 const PAGE: u32 = 100;
 const MOST: u32 = 10_000;
-/// A page ends at the step with which it has this many bytes.
-const PAGE_BYTES: usize = 8 << 20;
+/// A page ends with the task with which it has this many bytes.
+const PAGE_BYTES: usize = 4 << 20;
 
 /// Submits one task, an array of tasks, or lines of tasks.
 pub(super) async fn submit(
@@ -90,6 +94,14 @@ async fn several(
 ) -> Result<Response, Problem> {
     let bodies: Vec<&RawValue> =
         serde_json::from_slice(body).map_err(|error| Problem::invalid("body", error))?;
+    if bodies.len() > MOST_SUBMITS {
+        let detail = format!(
+            "the array has {} tasks, and one request takes at most {MOST_SUBMITS}; send several requests, or lines \
+             (application/x-ndjson)",
+            bodies.len()
+        );
+        return Err(Problem::too_large("body", detail));
+    }
     let read = bodies.iter().enumerate().map(|(n, body)| {
         let own = key.map(|key| format!("key-{key}-{n}"));
         read(app, own.as_deref(), body.get().as_bytes())
@@ -152,11 +164,15 @@ pub(super) async fn list(
     if asks_for_lines {
         return Ok(export::lines((app, by), query, limit, cursor));
     }
+    let room = by.room(&app, PAGE_BYTES).await?;
     let is_backwards = cursor.as_ref().is_some_and(Cursor::is_backwards);
     let mut listed = Listed::default();
     let mut left = limit.unwrap_or(PAGE);
+    // Tasks may be large, so that as many are read as have room if they are like the largest one so far.
+    let (mut fitting, mut largest) = (FIRST, 1);
     for read in 0.. {
-        let step = query.clone().limit(left.min(STEP));
+        let free = PAGE_BYTES.saturating_sub(listed.bytes());
+        let step = query.clone().limit(left.min(fitting)).max_bytes(free);
         let page = by.client().page(&step, cursor.as_ref()).await?;
         let (back, on) = match is_backwards {
             true => (page.next, page.previous),
@@ -166,6 +182,11 @@ pub(super) async fn list(
             listed.back = back;
         }
         listed.steps.push(Vec::new());
+        largest = page
+            .tasks
+            .iter()
+            .map(TaskRecord::bytes)
+            .fold(largest, usize::max);
         for record in page
             .tasks
             .iter()
@@ -177,11 +198,14 @@ pub(super) async fn list(
         }
         cursor = on;
         let is_full = left == 0 || listed.bytes() >= PAGE_BYTES;
+        let free = PAGE_BYTES.saturating_sub(listed.bytes()) / largest;
+        fitting = u32::try_from(free).unwrap_or(STEP).clamp(1, STEP);
         if cursor.is_none() || is_full || read + 1 == MOST_STEPS {
             break;
         }
     }
-    listed.answer(cursor, is_backwards)
+    let response = listed.answer(cursor, is_backwards)?;
+    Ok(room.keep(response))
 }
 
 /// The tasks of a page, as JSON.

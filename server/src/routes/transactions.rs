@@ -75,6 +75,14 @@ pub(super) async fn apply(
     let body = whole(request, &app).await?;
     let like = r#"{"lines":[{"op":"delete","task":"a"}]}"#;
     let form: TransactionForm = read_form(&body, like)?;
+    let most = app.store.registry().limits().max_operations;
+    if form.lines.len() > most {
+        let what = format!(
+            "has {} lines, and the store takes at most {most} operations and guards in one transaction; split it",
+            form.lines.len()
+        );
+        return Err(Problem::invalid("lines", what));
+    }
     let mut change = Change::new(&app, &by);
     let has_key = key.is_some();
     let id = match (form.id, key) {

@@ -250,46 +250,6 @@ async fn an_address_that_others_reach_is_refused() {
     serving.shutdown(Duration::from_secs(1)).await;
 }
 
-#[tokio::test]
-async fn a_connection_beyond_the_most_waits_until_one_is_closed() {
-    let kit = Kit::new().await;
-    let server = Server::builder(&kit.store).max_connections(2).build();
-    let serving = server
-        .listen([Listen::Loopback("127.0.0.1:0".parse().unwrap())])
-        .await
-        .unwrap();
-    let address = serving.addresses()[0];
-    let stream = || async {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        let get = format!(
-            "GET /v1/changes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
-            kit.admin
-        );
-        stream.write_all(get.as_bytes()).await.unwrap();
-        let mut head = [0; 12];
-        let read = timeout(BOUND, stream.read_exact(&mut head)).await;
-        read.expect("a head in time").unwrap();
-        assert_eq!(&head, b"HTTP/1.1 200");
-        stream
-    };
-    let streams = (stream().await, stream().await);
-    let mut three = TcpStream::connect(address).await.unwrap();
-    three
-        .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        .await
-        .unwrap();
-    let mut read = String::new();
-    let early = timeout(Duration::from_millis(200), three.read_to_string(&mut read)).await;
-    assert!(early.is_err(), "{read}");
-    drop(streams);
-    timeout(BOUND, three.read_to_string(&mut read))
-        .await
-        .expect("an answer in time")
-        .unwrap();
-    assert!(read.starts_with("HTTP/1.1 200"), "{read}");
-    serving.shutdown(Duration::from_secs(1)).await;
-}
-
 /// A proxy keeps connections that it does not use for a while: the server must not close them first, because a request on its
 /// way would be lost.
 #[tokio::test(start_paused = true)]

@@ -8,9 +8,11 @@
 
 mod attacks;
 mod backups;
+mod bounds;
 mod bulk;
 mod changes;
 mod commands;
+mod connections;
 mod kit;
 mod listening;
 mod masks;

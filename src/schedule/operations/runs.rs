@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use windlass_statemachine::{Invalid, TaskId};
 
-use super::{Schedules, change::Change, name};
+use super::{Schedules, change::Change, compute, name};
 use crate::{
     schedule::{
         By,
@@ -14,9 +14,6 @@ use crate::{
     },
     store::{Error, IfExists, Reason, Submit},
 };
-
-/// The most times that one backfill may cover.
-const MOST: usize = 10_000;
 
 /// The most runs that one transaction submits.
 const AT_ONCE: usize = 20;
@@ -78,7 +75,7 @@ impl Schedules {
     /// # Errors
     ///
     /// The errors of [`trigger`](Self::trigger), and [`Error::Invalid`]: field `to` for a range that ends before
-    /// it begins or after the present, or has more than 10,000 times; field `time` when another task, which is
+    /// it begins or after the present, or has more times than [`Schedule::most_times`](crate::schedule::Schedule::most_times); field `time` when another task, which is
     /// not a run of the schedule, has the id of a run.
     pub async fn backfill(
         &self,
@@ -88,7 +85,8 @@ impl Schedules {
         let id = name(id)?;
         let read = self.read(id.clone()).await?;
         let mut runs = Vec::new();
-        for nominal in range_of(&read, range, self.now())? {
+        let (times, now) = (read.times.clone(), self.now());
+        for nominal in compute(move || range_of(&times, range, now)).await?? {
             let run = run_id(id.as_str(), nominal)?;
             let is_wanted = match self.found(&id, &run).await? {
                 Found::Nothing => true,
@@ -198,11 +196,7 @@ pub(super) fn follow(change: &mut Change, nominal: Timestamp) {
     change.data.follow([nominal]);
 }
 
-fn range_of(
-    read: &super::change::Read,
-    range: Backfill,
-    now: Timestamp,
-) -> Result<Vec<Timestamp>, Invalid> {
+fn range_of(times: &Times, range: Backfill, now: Timestamp) -> Result<Vec<Timestamp>, Invalid> {
     let Backfill { from, to, .. } = range;
     if to < from {
         let reason = format!("{to} is before the start, {from}; give a later end");
@@ -214,12 +208,13 @@ fn range_of(
     }
     let mut cursor = Cursor::from(before(from));
     let mut found = Vec::new();
-    while let Some(nominal) = read.times.next(cursor)
+    let most = times.spec().most_times();
+    while let Some(nominal) = times.next(cursor)
         && nominal <= to
     {
-        if found.len() == MOST {
+        if found.len() == most {
             let reason =
-                format!("{to} is too late: the range has more than {MOST} times; split it");
+                format!("{to} is too late: the range has more than {most} times; split it");
             return Err(Invalid::new("to", reason));
         }
         cursor = nominal.into();

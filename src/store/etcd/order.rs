@@ -4,6 +4,8 @@ use std::{collections::HashSet, hash::Hash};
 
 use futures::future::join_all;
 
+use crate::store::Limits;
+
 /// Runs `run` for all items at once, except items that share one of their `names`, which run one
 /// after the other. Returns the outputs in the order of the items.
 pub(crate) async fn in_order<I, N: IntoIterator<Item: Hash + Eq>, F: Future>(
@@ -16,7 +18,9 @@ pub(crate) async fn in_order<I, N: IntoIterator<Item: Hash + Eq>, F: Future>(
     while items.peek().is_some() {
         let mut taken = HashSet::new();
         let mut group = Vec::new();
-        while let Some(item) = items.next_if(|item| is_free(&taken, names(item))) {
+        while group.len() < Limits::WRITE_OPERATIONS
+            && let Some(item) = items.next_if(|item| is_free(&taken, names(item)))
+        {
             taken.extend(names(&item));
             group.push(item);
         }

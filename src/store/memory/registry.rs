@@ -7,7 +7,9 @@ use super::MemoryStore;
 use crate::store::{
     Applied, AuditAction, AuditEntry, Change, ChangeStream, CommandRecord, Error, Filter, LimitUse,
     Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry, SetValue,
-    Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer, copy::Copied,
+    Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    copy::Copied,
+    rules::size::{Weight, writes},
 };
 
 #[async_trait]
@@ -29,9 +31,17 @@ impl Registry for MemoryStore {
     }
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
-        let (mut world, now) = self.shared.lock();
-        let transactions = transactions.into_iter();
-        transactions.map(|one| world.apply(one, now)).collect()
+        let mut answers = Vec::with_capacity(transactions.len());
+        for (_, transactions) in writes(transactions, Weight::of) {
+            if !answers.is_empty() {
+                // Others write in between, and the runtime goes on.
+                tokio::task::yield_now().await;
+            }
+            let (mut world, now) = self.shared.lock();
+            let transactions = transactions.into_iter();
+            answers.extend(transactions.map(|one| world.apply(one, now)));
+        }
+        answers
     }
 
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {

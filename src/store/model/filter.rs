@@ -9,6 +9,12 @@ use crate::store::Error;
 /// The largest page of a list.
 const MAX_PAGE: u32 = 10_000;
 
+/// The most conditions of one sort in a filter: labels, states, values of props. A store compares all of them in one expression.
+const MAX_CONDITIONS: usize = 100;
+
+/// The most ids of a filter.
+const MAX_IDS: usize = 10_000;
+
 /// Selects tasks. A task must meet every condition that is set; the default selects all tasks.
 ///
 /// # Example
@@ -108,6 +114,27 @@ impl Filter {
             ..self.clone()
         };
         stated == Self::default()
+    }
+
+    /// Checks that the filter has no more conditions than a store compares at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] (field `label`, `state`, `props_at`, `id`).
+    pub fn check(&self) -> Result<(), Error> {
+        let sorts = [
+            ("label", self.labels.len(), MAX_CONDITIONS),
+            ("state", self.states.len(), MAX_CONDITIONS),
+            ("props_at", self.props.len(), MAX_CONDITIONS),
+            ("id", self.ids.len(), MAX_IDS),
+        ];
+        for (field, many, most) in sorts {
+            if many > most {
+                let reason = format!("is given {many} times; a filter has at most {most}");
+                return Err(Invalid::new(field, reason).into());
+            }
+        }
+        Ok(())
     }
 
     /// Returns a hash of the filter, which almost certainly differs for other filters. Times are left

@@ -18,6 +18,10 @@ impl Limits {
     /// How many bytes of tasks one write may have: 16 MiB. A program that writes many items starts another write
     /// at this size, so that no write blocks other writers for long. A larger transaction is refused.
     pub const WRITE_BYTES: usize = 16 << 20;
+
+    /// How many operations one write may have, for the same reason: 1,000. Only a transaction, which cannot be divided, may
+    /// have more: [`max_operations`](Self::max_operations).
+    pub const WRITE_OPERATIONS: usize = 1000;
 }
 
 impl Default for Limits {

@@ -44,6 +44,8 @@ pub struct Query {
     pub ascending: bool,
     /// The most tasks of a page: 1 to 10,000; 100 by default.
     pub limit: u32,
+    /// The bytes of props, data and results with which a page ends early; no bound by default.
+    pub max_bytes: usize,
     /// Whether the props of the tasks are left out (null): they may be large.
     pub without_props: bool,
 }
@@ -57,6 +59,7 @@ impl Query {
             order: Order::Submitted,
             ascending: false,
             limit: 100,
+            max_bytes: usize::MAX,
             without_props: false,
         }
     }
@@ -83,6 +86,12 @@ impl Query {
     #[must_use]
     pub fn limit(self, limit: u32) -> Self {
         Self { limit, ..self }
+    }
+
+    /// Ends a page with the task with which it has this many bytes of props, data and results; without a bound by default.
+    #[must_use]
+    pub fn max_bytes(self, max_bytes: usize) -> Self {
+        Self { max_bytes, ..self }
     }
 
     /// Selects only tasks that are not run for this reason.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
     Author, Command, CommandId, ErrorEntry, Fence, Kind, Limit, NodeName, Outcome, QueuedCommand,
-    StateKind, Task, TaskId, TaskState, fingerprint,
+    StateKind, Task, TaskId, TaskState, fingerprint, size::Size,
 };
 
 use crate::store::Error;
@@ -69,6 +69,12 @@ pub struct TaskRecord {
 }
 
 impl TaskRecord {
+    /// Returns how many bytes its props, data and result have.
+    pub fn bytes(&self) -> usize {
+        let state = self.state.as_ref();
+        self.task.props.len() + state.map_or(0, |state| Size::of(state).bytes())
+    }
+
     /// Returns a task that no node has claimed.
     pub fn new(
         task: Task,

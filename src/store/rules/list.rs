@@ -43,6 +43,7 @@ pub(crate) fn place(record: &TaskRecord, order: Order) -> Option<Place> {
 pub(crate) fn span(query: &Query, cursor: Option<&Cursor>) -> Result<Span, Error> {
     let (after, limit) = (0, query.limit);
     Page { after, limit }.check()?;
+    query.filter.check()?;
     let is_other = |one: &&Cursor| one.order != query.order || one.ascending != query.ascending;
     if let Some(other) = cursor.filter(is_other) {
         let towards = |ascending| if ascending { "ascending" } else { "descending" };
@@ -72,7 +73,7 @@ pub(crate) fn span(query: &Query, cursor: Option<&Cursor>) -> Result<Span, Error
 /// Returns the page for the tasks of its [`span`].
 pub(crate) fn page(query: &Query, cursor: Option<&Cursor>, mut tasks: Vec<TaskRecord>) -> TaskPage {
     let backwards = cursor.is_some_and(|cursor| cursor.backwards);
-    let limit = query.limit as usize;
+    let limit = fitting(query.max_bytes, &tasks).min(query.limit as usize);
     let has_more = tasks.len() > limit;
     tasks.truncate(limit);
     if backwards {
@@ -103,6 +104,17 @@ pub(crate) fn page(query: &Query, cursor: Option<&Cursor>, mut tasks: Vec<TaskRe
         previous: at(tasks.first(), true).filter(|_| before),
         tasks,
     }
+}
+
+/// Returns how many of the tasks a page has that ends with the task with which it reaches `most` bytes.
+fn fitting(most: usize, tasks: &[TaskRecord]) -> usize {
+    let mut bytes = 0;
+    let begins_within = |record: &&TaskRecord| {
+        let is_within = bytes < most || bytes == 0;
+        bytes += record.bytes();
+        is_within
+    };
+    tasks.iter().take_while(begins_within).count()
 }
 
 /// Selects the tasks of a span among all matching tasks, for stores without an index of the order.

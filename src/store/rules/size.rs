@@ -2,7 +2,7 @@
 
 use windlass_statemachine::{Task, TaskState, size::Size};
 
-use crate::store::{Error, Limits};
+use crate::store::{Error, Limits, Operation, Transaction};
 
 /// Checks a task that is submitted or imported.
 ///
@@ -54,28 +54,50 @@ pub(crate) fn check_operations(bytes: usize) -> Result<(), Error> {
     }
 }
 
-/// Divides items among writes, in order: each write has at most [`Limits::WRITE_BYTES`], or a single item. Copies
-/// nothing if one write is enough.
-#[cfg(any(test, feature = "sqlite"))]
+/// The size of an item of a write, or of a whole write.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Weight {
+    pub(crate) operations: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Weight {
+    /// Returns the size of a transaction.
+    pub(crate) fn of(transaction: &Transaction) -> Self {
+        let operations = transaction.operations();
+        Self {
+            operations: operations.len(),
+            bytes: operations.iter().map(Operation::bytes).sum(),
+        }
+    }
+}
+
+/// Divides items among writes, in order: each write has at most [`Limits::WRITE_OPERATIONS`] and [`Limits::WRITE_BYTES`], or a
+/// single item. Copies nothing if one write is enough.
 pub(crate) fn writes<T>(
     items: Vec<T>,
-    bytes: impl Fn(&T) -> usize,
-) -> impl Iterator<Item = (usize, Vec<T>)> {
-    let mut rest = items;
+    weight: impl Fn(&T) -> Weight,
+) -> impl Iterator<Item = (Weight, Vec<T>)> {
+    let mut rest = std::collections::VecDeque::from(items);
     std::iter::from_fn(move || {
-        let (mut have, mut count) = (0, 0);
-        for more in rest.iter().map(&bytes) {
-            if count > 0 && have + more > Limits::WRITE_BYTES {
+        let (mut have, mut count) = (Weight::default(), 0);
+        for more in rest.iter().map(&weight) {
+            let with = Weight {
+                operations: have.operations + more.operations.max(1),
+                bytes: have.bytes + more.bytes,
+            };
+            let fits =
+                with.operations <= Limits::WRITE_OPERATIONS && with.bytes <= Limits::WRITE_BYTES;
+            if count > 0 && !fits {
                 break;
             }
-            have += more;
+            have = with;
             count += 1;
         }
-        let after = match count == rest.len() {
-            true => Vec::new(),
-            false => rest.split_off(count),
+        let write = match count == rest.len() {
+            true => std::mem::take(&mut rest).into(),
+            false => rest.drain(..count).collect::<Vec<T>>(),
         };
-        let write = std::mem::replace(&mut rest, after);
         (!write.is_empty()).then_some((have, write))
     })
 }
@@ -106,7 +128,12 @@ mod tests {
     fn a_write_has_a_bound_in_bytes_and_keeps_the_order() {
         let half = Limits::WRITE_BYTES / 2;
         let items = vec![half, half, 1, 3 * half, half, 1];
-        let divided: Vec<_> = writes(items, |bytes| *bytes).collect();
+        let weight = |bytes: &usize| Weight {
+            operations: 1,
+            bytes: *bytes,
+        };
+        let divided = writes(items, weight).map(|(weight, items)| (weight.bytes, items));
+        let divided: Vec<_> = divided.collect();
         let expected = [
             (2 * half, vec![half, half]),
             (1, vec![1]),
@@ -114,7 +141,20 @@ mod tests {
             (half + 1, vec![half, 1]),
         ];
         assert_eq!(divided, expected);
-        assert_eq!(writes(Vec::<usize>::new(), |bytes| *bytes).count(), 0);
+        assert_eq!(writes(Vec::<usize>::new(), weight).count(), 0);
+    }
+
+    #[test]
+    fn a_write_has_a_bound_in_operations() {
+        let most = Limits::WRITE_OPERATIONS;
+        let weight = |operations: &usize| Weight {
+            operations: *operations,
+            bytes: 0,
+        };
+        let items = vec![most - 1, 0, 1, 3 * most, 1];
+        let divided: Vec<_> = writes(items, weight).map(|(_, items)| items).collect();
+        let expected = [vec![most - 1, 0], vec![1], vec![3 * most], vec![1]];
+        assert_eq!(divided, expected);
     }
 
     #[test]

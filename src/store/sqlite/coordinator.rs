@@ -23,7 +23,8 @@ use super::{
 };
 use crate::store::{
     Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, LogWrite, NewWorker,
-    NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Registry, Speaker, WorkerRecord, rules,
+    NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Registry, Speaker, WorkerRecord,
+    rules::{self, size::Weight},
 };
 
 /// The most steps of pruning in one call.
@@ -113,12 +114,15 @@ impl Coordinator for SqliteStore {
     }
 
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
-        let bytes = |one: &Commit| Size::of(&one.write.state).bytes();
+        let weight = |one: &Commit| Weight {
+            operations: 1 + one.write.effects.operations(),
+            bytes: Size::of(&one.write.state).bytes() + one.write.effects.bytes(),
+        };
         let mut answers = Vec::new();
-        for (bytes, commits) in rules::size::writes(commits, bytes) {
+        for (weight, commits) in rules::size::writes(commits, weight) {
             let items = commits.len();
             let commits: Vec<_> = commits.into_iter().map(commit::Prepared::new).collect();
-            let load = Load { items, bytes };
+            let load = Load::from(weight);
             let done = self.0.writer.run("commit", load, move |batch| {
                 let one = |one| item(commit::commit(batch, one));
                 commits.iter().map(one).collect()

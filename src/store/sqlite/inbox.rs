@@ -165,7 +165,8 @@ pub(super) fn report(taken: Taken) -> Taken {
     taken
 }
 
-/// Applies waiting units: up to [`MOST`], and only until they have [`Limits::WRITE_BYTES`].
+/// Applies waiting units: up to [`MOST`], and only until they have [`Limits::WRITE_BYTES`] or
+/// [`Limits::WRITE_OPERATIONS`].
 pub(super) fn take(batch: &mut Batch<'_>) -> Sql<Taken> {
     let (mut applied, mut refused) = (0, Vec::new());
     let Units { list, is_full } = units(batch)?;
@@ -213,7 +214,7 @@ fn units(batch: &Batch<'_>) -> Sql<Units> {
         is_full: waiting.len() >= MOST,
         list: Vec::new(),
     };
-    let (mut known, mut bytes) = (HashSet::new(), 0);
+    let (mut known, mut bytes, mut rows) = (HashSet::new(), 0, 0);
     for (seq, length, id) in waiting {
         let unit = match id {
             None => Unit {
@@ -225,7 +226,9 @@ fn units(batch: &Batch<'_>) -> Sql<Units> {
             Some(_) => continue,
         };
         bytes += unit.bytes;
-        if bytes > Limits::WRITE_BYTES && !units.list.is_empty() {
+        rows += unit.rows.len();
+        let is_full = bytes > Limits::WRITE_BYTES || rows > Limits::WRITE_OPERATIONS;
+        if is_full && !units.list.is_empty() {
             units.is_full = true;
             break;
         }

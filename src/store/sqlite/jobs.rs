@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::batch::{Batch, Sql};
-use crate::store::{Error, Limits};
+use crate::store::{Error, Limits, rules::size::Weight};
 
 /// The number of items after which a transaction is committed, even if more jobs wait.
 const MAX_ITEMS: usize = 2000;
@@ -25,6 +25,15 @@ pub(super) struct Load {
     pub(super) items: usize,
     /// The size of the JSON values, for jobs in which it matters.
     pub(super) bytes: usize,
+}
+
+impl From<Weight> for Load {
+    fn from(weight: Weight) -> Self {
+        Self {
+            items: weight.operations,
+            bytes: weight.bytes,
+        }
+    }
 }
 
 impl From<usize> for Load {

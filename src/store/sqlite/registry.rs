@@ -10,9 +10,10 @@ use super::{
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, FailedTasks, Filter,
-    LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge,
-    Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
-    copy::Copied, rules,
+    LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry,
+    SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    copy::Copied,
+    rules::{self, size::Weight},
 };
 
 #[async_trait]
@@ -46,22 +47,17 @@ impl Registry for SqliteStore {
     }
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
-        let bytes = |one: &Transaction| one.operations().iter().map(Operation::bytes).sum();
         let mut answers = Vec::new();
-        for (bytes, transactions) in rules::size::writes(transactions, bytes) {
+        for (weight, transactions) in rules::size::writes(transactions, Weight::of) {
             let count = transactions.len();
-            let operations = transactions.iter().map(|one| one.operations().len().max(1));
-            let items = operations.sum();
+            let load = Load::from(weight);
             let verb = transactions.first().map(Transaction::verb);
             let prepared: Vec<_> = transactions.into_iter().map(apply::Prepared::new).collect();
             let verb = verb.unwrap_or("apply nothing");
-            let done = self
-                .0
-                .writer
-                .run(verb, Load { items, bytes }, move |batch| {
-                    let one = |prepared| item(apply::apply(batch, prepared));
-                    prepared.iter().map(one).collect()
-                });
+            let done = self.0.writer.run(verb, load, move |batch| {
+                let one = |prepared| item(apply::apply(batch, prepared));
+                prepared.iter().map(one).collect()
+            });
             let done: Vec<_> = done.await.unwrap_or_else(|e| all_failed(count, &e));
             // Almost always, one write takes all of them.
             match answers.is_empty() {

@@ -24,7 +24,7 @@ use crate::store::{
     ChangeKind, CommandRecord, Error, Exported, Transfer,
     copy::{Backup, Copied, Outside},
     export::There,
-    rules,
+    rules::{self, size::Weight},
 };
 
 pub(super) fn ids(conn: &Connection) -> Result<Vec<TaskId>, Stop> {
@@ -249,9 +249,13 @@ impl Transfer for SqliteStore {
 
     async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
         let mut answers = Vec::with_capacity(tasks.len());
-        for (bytes, tasks) in rules::size::writes(tasks, Exported::bytes) {
+        let weight = |task: &Exported| Weight {
+            operations: 1,
+            bytes: task.bytes(),
+        };
+        for (weight, tasks) in rules::size::writes(tasks, weight) {
             let items = tasks.len();
-            let load = Load { items, bytes };
+            let load = Load::from(weight);
             let done = self.0.writer.run("import tasks", load, move |batch| {
                 let import = |task| errors::item(import(batch, task));
                 tasks.iter().map(import).collect()

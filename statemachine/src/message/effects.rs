@@ -63,6 +63,18 @@ pub struct Effects {
 }
 
 impl Effects {
+    /// Returns how many operations they are, without the guards.
+    pub fn operations(&self) -> usize {
+        let changes = self.delete.len() + self.retry.len() + self.reschedule.len();
+        self.submit.len() + self.send.len() + changes
+    }
+
+    /// Returns how many bytes the props of the tasks to submit have, which are almost all of what is stored.
+    pub fn bytes(&self) -> usize {
+        let tasks = self.submit.iter();
+        tasks.map(|submit| submit.task.props.len()).sum()
+    }
+
     /// Returns whether there are no effects.
     pub fn is_empty(&self) -> bool {
         self.changes_nothing() && self.require.is_empty()

@@ -761,4 +761,4 @@ class _Wait:
     def pause(self) -> float:
         """Returns how long to wait before the next request: a server that ends may have answered at once."""
         passed = time.monotonic() - self._began
-        return 0.0 if passed >= min(self.wait, 0.2) else min(0.2, self._left)
+        return 0.0 if passed >= min(self.wait, 0.2) else min(1.0, self._left)

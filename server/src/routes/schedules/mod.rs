@@ -174,6 +174,7 @@ fn times_form(times: &[Time]) -> Result<Response, Problem> {
 
 /// Returns the next times of a schedule.
 pub(super) async fn times(
+    State(app): State<Arc<App>>,
     by: Reader,
     Path(id): Path<String>,
     mut params: Params,
@@ -182,6 +183,7 @@ pub(super) async fn times(
     params.end()?;
     let id: TaskId = name(&id)?;
     by.check(&id).await?;
+    let _place = app.computing.take(&by.key()).await;
     let times = by.client().schedules().preview(&id, limit as usize).await?;
     times_form(&times)
 }
@@ -226,6 +228,7 @@ pub(super) async fn preview(
         by.check(&id).await?;
         let schedules = by.client().schedules();
         let spec = merged(&schedules.get(&id).await?, &changes)?;
+        let _place = app.computing.take(&by.key()).await;
         return times_form(&schedules.preview_update(&id, &spec, limit).await?);
     }
     let mut whole = changes;
@@ -234,8 +237,12 @@ pub(super) async fn preview(
     }
     let spec = spec_of(&whole)?;
     let now: Timestamp = app.client.now();
-    spec.check("preview", now).map_err(in_spec)?;
-    times_form(&spec.preview("preview", now, limit)?)
+    let key = by.key();
+    let previewed = app.compute(&key, move || {
+        spec.check("preview", now).map_err(in_spec)?;
+        Ok::<_, Problem>(spec.preview("preview", now, limit)?)
+    });
+    times_form(&previewed.await??)
 }
 
 fn raw(text: &str) -> Result<Box<RawValue>, Problem> {

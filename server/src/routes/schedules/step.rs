@@ -317,6 +317,7 @@ pub(in crate::routes) async fn backfill(step: Step<BackfillForm>) -> Result<Resp
     let range = Backfill::new(from, to.transpose()?.unwrap_or(now))
         .all(form.all)
         .dry_run(form.dry_run);
+    let _place = step.by.app.computing.take(&step.by.by.key()).await;
     let runs = step.schedules().backfill(&step.id, range).await?;
     let action = match form.dry_run {
         true => "would backfill",

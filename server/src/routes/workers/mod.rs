@@ -24,7 +24,8 @@ use super::json;
 use crate::{
     access::{Worker, name},
     app::App,
-    guard::{self, Crowded},
+    guard,
+    in_work::Crowded,
     params::{Form, Formed},
     problem::Problem,
 };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use windlass_server::{
     Role, Server,
-    axum::{body::Body, http::Response},
+    axum::{Router, body::Body, http::Response},
 };
 
 use super::{SECRET, Worker, store};
@@ -73,5 +73,80 @@ async fn exchanges_have_a_bound_of_their_own() {
     for worker in &open {
         assert!(!worker.is_finished(), "an exchange waits");
         worker.abort();
+    }
+}
+
+/// Asks for a task until a wait of the caller is answered at once with when to ask again: all places for its waits are taken.
+async fn until_crowded(kit: &Kit, token: &str) -> crate::kit::Answer {
+    let crowded = async {
+        loop {
+            let answer = kit.call_as(token, "GET /v1/tasks/a?wait=10ms", "").await;
+            assert_eq!(answer.status, 200, "{}", answer.text);
+            if answer.headers.contains_key("retry-after") {
+                return answer;
+            }
+        }
+    };
+    let answered = tokio::time::timeout(BOUND, crowded).await;
+    answered.expect("every place taken in time")
+}
+
+/// Waits for the task, again if another request has the place for a moment.
+async fn wait(router: Router, token: String) -> Response<Body> {
+    loop {
+        let request = request(&token, "GET /v1/tasks/a?wait=5m", "");
+        let answer = tower_service::Service::call(&mut router.clone(), request).await;
+        let answer: Response<Body> = answer.unwrap();
+        if !answer.headers().contains_key("retry-after") {
+            return answer;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// What callers wait for comes by the reports of workers: also with one token for both.
+#[tokio::test]
+async fn waits_leave_the_places_of_reports_free_and_one_too_many_ends_early() {
+    let store = store().await;
+    let server = Server::builder(&store).max_in_flight(8).build();
+    let kit = Kit::of(store, server).await;
+    kit.submit("a", "k").await;
+    kit.submit("b", "other").await;
+    let mut worker = Worker::new(&kit.admin, "w1");
+    let answer = worker.register(&kit, &["k"], json!({})).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let mut waits = Vec::new();
+    for token in 0..4 {
+        let token = match token {
+            0 => kit.admin.clone(),
+            n => kit.token(&format!("t{n}"), Role::Read, &[]).await,
+        };
+        for _ in 0..2 {
+            waits.push(tokio::spawn(wait(kit.server.router(), token.clone())));
+        }
+        let early = until_crowded(&kit, &token).await;
+        assert_eq!(early.headers["retry-after"], "1");
+        assert_eq!(early.json()["id"], "a", "what is known");
+    }
+    let other = kit.token("other", Role::Operate, &[]).await;
+    until_crowded(&kit, &other).await;
+    let sent = kit.call_as(
+        &other,
+        "POST /v1/tasks/b/commands?wait=5m",
+        r#"{"command":"checkpoint"}"#,
+    );
+    let sent = sent.await;
+    assert_eq!(sent.status, 202, "{}", sent.text);
+    assert_eq!(sent.headers["retry-after"], "1");
+    // Other requests, and all of the worker, have places.
+    assert_eq!(kit.call_as(&other, "GET /v1/time", "").await.status, 200);
+    let run = worker.claim(&kit).await;
+    let item = super::returned(&run, &json!({"message": "complete"}));
+    let reported = worker.report(&kit, json!([item])).await;
+    assert_eq!(reported.status, 200, "{}", reported.text);
+    for wait in waits {
+        let answer = tokio::time::timeout(BOUND, wait).await;
+        let answer = answer.expect("the result in time").unwrap();
+        assert_eq!(answer.status(), 200);
     }
 }
