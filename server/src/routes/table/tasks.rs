@@ -5,6 +5,7 @@ use axum::routing::{get, post};
 use super::{LINES, Of, Param, Request, answer, body, limit, may, param, read};
 use crate::{
     auth::Role::Operate,
+    body::ALLOW_MISSING,
     routes::{bulk, tasks, transactions},
 };
 
@@ -99,6 +100,12 @@ pub(super) const REQUESTS: &[Request] = &[
                 "POST",
                 "Submits a task, an array of tasks, or lines of tasks (application/x-ndjson).",
             )
+            .parameters(&[param(
+                ALLOW_MISSING,
+                Of::Flag,
+                "Whether the tasks of after and after_ok need not exist, for each task of the request.",
+            )
+            .or("false")])
             .bodies(&[body("task-or-tasks"), body("task").of(LINES)])
             .answers(&[
                 answer(201, "submitted-task", "The task is new.", "/v1/tasks")
