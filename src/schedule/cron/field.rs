@@ -93,7 +93,7 @@ pub(super) const FIELDS: [Field; 6] = [
     },
     Field {
         name: "day of the week",
-        takes: "0 to 7, or SUN to SAT",
+        takes: "0 to 7, or SUN to SAT; 5L for the last Friday of a month",
         names: &DAYS,
         least: 0,
         most: 7,
@@ -123,6 +123,10 @@ impl Field {
                     "the list of the {}, {word}, has an empty part; write {write}",
                     self.name
                 ));
+            }
+            // The parser accepts an L in every list, and ignores it in those of other fields.
+            if part.eq_ignore_ascii_case("L") && self.name != DAY {
+                return Err(format!("the {} is {word}; write {}", self.name, self.takes));
             }
             match part.split_once('/') {
                 Some((range, step)) => self.check_step(range, step)?,
@@ -292,6 +296,9 @@ mod tests {
             ("0-70 * * * *", "the minute is 0-70; write 0 to 59"),
             ("0 L * * *", "the hour is L; write 0 to 23"),
             ("0 0 * L *", "the month is L; write 1 to 12"),
+            ("0 1,L * * *", "the hour is 1,L; write 0 to 23"),
+            ("0 0 * * MON,L", "the day of the week is MON,L; write 0 to 7"),
+            ("0 0 15W3 * *", "the day of the month is 15W3; write 15W"),
         ] {
             let refused = Expression::parse("cron", text).unwrap_err();
             assert!(refused.reason().contains(says), "{text}: {refused}");

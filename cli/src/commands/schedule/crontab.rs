@@ -1,14 +1,18 @@
-//! Reads the lines of a user's crontab.
+//! Reads the lines of a crontab: a user's own, or one of the system's with a column for the user.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
+
+use super::column::Column;
 
 /// A job of a crontab.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Job {
     /// The number of its line, from 1.
     pub(super) line: usize,
+    /// The name of the comment above it.
+    pub(super) name: Option<String>,
     pub(super) cron: String,
     pub(super) zone: Option<String>,
     pub(super) command: String,
@@ -28,14 +32,18 @@ pub(super) struct Crontab {
     pub(super) errors: Vec<(usize, String)>,
 }
 
-/// Reads the text of a crontab in the form of a user's own, without a column for the user. Notes a command whose
-/// program `is_user`, as in a system's crontab.
-pub(super) fn read(text: &str, is_user: impl Fn(&str) -> bool) -> Crontab {
+/// Reads the text of a crontab.
+pub(super) fn read(text: &str, column: &Column<'_>) -> Crontab {
     let mut crontab = Crontab::default();
-    let (mut env, mut zone) = (BTreeMap::new(), None);
+    let (mut env, mut zone, mut named) = (BTreeMap::new(), None, None);
+    let (mut names, mut users) = (BTreeMap::new(), BTreeSet::new());
     for (at, line) in text.lines().enumerate() {
         let (at, line) = (at + 1, line.trim());
-        if line.is_empty() || line.starts_with('#') {
+        if let Some(comment) = line.strip_prefix('#') {
+            named = name_of(comment).map(str::to_owned).or(named);
+            continue;
+        }
+        if line.is_empty() {
             continue;
         }
         match variable(line) {
@@ -45,22 +53,22 @@ pub(super) fn read(text: &str, is_user: impl Fn(&str) -> bool) -> Crontab {
                 crontab.notes.push(format!("line {at}: {note}"));
             }
             Some((name, value)) => drop(env.insert(name.to_owned(), value)),
-            None => match job(line) {
-                Ok((cron, text)) => {
+            None => match job(line).and_then(|(cron, text)| Ok((cron, column.without(text)?))) {
+                Ok((cron, (user, text))) => {
                     let (command, stdin) = percent(text);
-                    let mut words = command.split_whitespace();
-                    if let Some(user) = words.next().filter(|word| is_user(word))
-                        && words.next().is_some()
+                    users.extend(user.map(str::to_owned));
+                    let name = named.take();
+                    if let Some(name) = &name
+                        && let Some(other) = names.insert(name.clone(), at)
                     {
-                        crontab.notes.push(format!(
-                            "line {at}: '{user}' is imported as the program, and is the name of a user; a crontab \
-                             with a column for the user has to lose it first"
-                        ));
+                        let reason = format!("line {at}: name: '{name}' is also that of line {other}; give each line its own");
+                        crontab.errors.push((at, reason));
                     }
                     let mut env = env.clone();
                     let shell = env.remove("SHELL").filter(|shell| shell != "/bin/sh");
                     crontab.jobs.push(Job {
                         line: at,
+                        name,
                         cron,
                         zone: zone.clone(),
                         command,
@@ -73,7 +81,22 @@ pub(super) fn read(text: &str, is_user: impl Fn(&str) -> bool) -> Crontab {
             },
         }
     }
+    if !users.is_empty() {
+        let users: Vec<String> = users.into_iter().collect();
+        crontab.notes.push(format!(
+            "the user of a line ({}) is left out: a command runs as the user of its worker",
+            users.join(", ")
+        ));
+    }
     crontab
+}
+
+/// Returns the name of a comment `# name: NAME`.
+fn name_of(comment: &str) -> Option<&str> {
+    let comment = comment.trim_start_matches('#').trim();
+    let (field, name) = comment.split_once(':')?;
+    let name = name.trim();
+    (field.trim_end().eq_ignore_ascii_case("name") && !name.is_empty()).then_some(name)
 }
 
 /// Reads `NAME=VALUE`. Ignores spaces around `=` and quotes around the value.
@@ -191,18 +214,32 @@ impl Job {
         Value::Object(props)
     }
 
-    /// Returns a name for the job: its program and a part of a hash of its command and times. The same
-    /// line has the same name, so that it is imported once.
+    /// Returns whether another line is the same.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (&self.cron, &self.zone) == (&other.cron, &other.zone) && self.props() == other.props()
+    }
+
+    /// Returns the name of the comment, or one that is made of the program and a part of a hash of the command.
     pub(super) fn name(&self) -> String {
+        let own = || self.hashed(&[self.props().to_string().as_bytes()]);
+        self.name.clone().unwrap_or_else(own)
+    }
+
+    /// Returns the name that imports gave to the line before names were independent of the times.
+    pub(super) fn earlier_name(&self) -> String {
+        let zone = self.zone.as_deref().unwrap_or_default();
+        let props = self.props().to_string();
+        self.hashed(&[self.cron.as_bytes(), zone.as_bytes(), props.as_bytes()])
+    }
+
+    /// Returns the program, and a part of a hash of these parts.
+    fn hashed(&self, parts: &[&[u8]]) -> String {
         let program = self.command.split_whitespace().next().unwrap_or_default();
         let program = program.rsplit('/').next().unwrap_or_default();
         let is_plain = |c: &char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(c);
         let program: String = program.chars().filter(is_plain).take(40).collect();
         let program = program.trim_start_matches(['_', '.', '-']);
-        let zone = self.zone.as_deref().unwrap_or_default();
-        let props = self.props().to_string();
-        let parts = [self.cron.as_bytes(), zone.as_bytes(), props.as_bytes()];
-        format!("cron-{program}-{}", crate::hash::hex(&parts, 8))
+        format!("cron-{program}-{}", crate::hash::hex(parts, 8))
     }
 }
 
@@ -211,7 +248,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Crontab {
-        super::read(text, |_| false)
+        super::read(text, &Column::None(&|_| false))
     }
 
     #[test]
@@ -256,13 +293,41 @@ mod tests {
     }
 
     #[test]
-    fn a_column_for_the_user_is_noted() {
+    fn a_column_for_the_user_is_named_and_left_out_if_it_is_asked_for() {
         let text = "17 * * * * root run-parts /etc/cron.hourly\n@daily ann backup\n0 0 * * * ann\n0 0 * * * tar x\n";
-        let crontab = super::read(text, |word| ["root", "ann"].contains(&word));
-        assert_eq!(crontab.notes.len(), 2, "{:?}", crontab.notes);
-        assert!(crontab.notes[0].starts_with("line 1: 'root' is imported as the program"));
-        assert!(crontab.notes[1].starts_with("line 2: 'ann' is"));
-        assert_eq!(crontab.jobs.len(), 4);
+        let is_user = |word: &str| ["root", "ann"].contains(&word);
+        let crontab = super::read(text, &Column::None(&is_user));
+        let lines: Vec<usize> = crontab.errors.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [1, 2], "{:?}", crontab.errors);
+        assert!(crontab.errors[0].1.contains("'root' is the name of a user; give --user-column"));
+        assert_eq!(crontab.jobs.len(), 2);
+        let crontab = super::read(text, &Column::User);
+        let commands: Vec<&str> = crontab.jobs.iter().map(|job| job.command.as_str()).collect();
+        assert_eq!(commands, ["run-parts /etc/cron.hourly", "backup", "x"]);
+        let [(3, error)] = crontab.errors.as_slice() else {
+            panic!("{:?}", crontab.errors);
+        };
+        assert!(error.contains("'ann' is the user, and no command follows"), "{error}");
+        assert!(crontab.notes[0].contains("(ann, root, tar) is left out"), "{:?}", crontab.notes);
+    }
+
+    #[test]
+    fn a_line_has_the_name_of_its_comment_or_of_its_command() {
+        let crontab = read(
+            "# name: nightly\n0 1 * * * backup --all\n0 2 * * * backup --all\n#Name:x\n# and more\n\nA=1\n@daily b\n\
+             # name: nightly\n@hourly c\n",
+        );
+        let [named, by_command, other, ..] = crontab.jobs.as_slice() else {
+            panic!("{crontab:?}");
+        };
+        assert_eq!((named.name().as_str(), other.name().as_str()), ("nightly", "x"));
+        let own = by_command.name();
+        assert!(own.starts_with("cron-backup-"), "{own}");
+        // The times are no part of the name.
+        let later = read("30 5 * * * backup --all\n");
+        assert_eq!(later.jobs[0].name(), own);
+        assert_ne!(later.jobs[0].earlier_name(), by_command.earlier_name());
+        assert!(crontab.errors[0].1.contains("line 10: name: 'nightly' is also that of line 2"));
     }
 
     #[test]

@@ -74,7 +74,7 @@ const LIST: &[Param] = &[
     param(
         "order",
         Of::One(&["submitted", "due", "ended", "id"]),
-        "The order: submitted and id (the newest first), due (sleeping tasks, the earliest first), ended (ended tasks, the last first).",
+        "The order: submitted and id (the newest first), due (only sleeping tasks, the earliest first), ended (only ended tasks, the last first). A filter for other tasks is refused.",
     ),
     param("reversed", Of::Flag, "Reverses the order.").or("false"),
     param("props", Of::Flag, "Whether the tasks have their props.").or("true"),
