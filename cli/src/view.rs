@@ -68,10 +68,7 @@ async fn begun(client: &Client, records: &[TaskRecord]) -> Vec<Option<Timestamp>
         }
     });
     let begun: Vec<_> = begun.collect();
-    stream::iter(begun)
-        .buffered(CLAIMS_AT_ONCE)
-        .collect()
-        .await
+    stream::iter(begun).buffered(CLAIMS_AT_ONCE).collect().await
 }
 
 /// Prints tasks: a table, or one JSON line per task.
@@ -122,31 +119,35 @@ async fn table(
     let header = [
         "ID", "KIND", "STATE", "FOR", "DUE", "ATTEMPTS", "NODE", "INFO",
     ];
-    let rows = records.iter().zip(begun).zip(reasons).map(|((record, begun), reason)| {
-        let state = record.state.as_ref().ok();
-        let due = match state.map(|s| &s.status) {
-            // A wait for other tasks without a deadline has no time.
-            Some(TaskStatus::Sleeping { until }) if has_time(*until) => due(*until, now),
-            _ => "-".into(),
-        };
-        vec![
-            text(&record.task.id),
-            text(&record.task.kind),
-            state_cell(record),
-            text(begun.map_or("-".into(), |begun| age(begun, now))),
-            text(due),
-            text(state.map_or(0, |s| s.attempts)),
-            text(record.node.as_ref().map_or("-", |n| n.as_str())),
-            text(match reason {
-                // A worker of this program would be such a node.
-                Some(WaitReason::NoNode) if record.task.kind.as_str() == "exec" => {
-                    format!("{} (windlass worker)", WaitReason::NoNode)
-                }
-                Some(waits) => waits.to_string(),
-                None => info(record),
-            }),
-        ]
-    });
+    let rows = records
+        .iter()
+        .zip(begun)
+        .zip(reasons)
+        .map(|((record, begun), reason)| {
+            let state = record.state.as_ref().ok();
+            let due = match state.map(|s| &s.status) {
+                // A wait for other tasks without a deadline has no time.
+                Some(TaskStatus::Sleeping { until }) if has_time(*until) => due(*until, now),
+                _ => "-".into(),
+            };
+            vec![
+                text(&record.task.id),
+                text(&record.task.kind),
+                state_cell(record),
+                text(begun.map_or("-".into(), |begun| age(begun, now))),
+                text(due),
+                text(state.map_or(0, |s| s.attempts)),
+                text(record.node.as_ref().map_or("-", |n| n.as_str())),
+                text(match reason {
+                    // A worker of this program would be such a node.
+                    Some(WaitReason::NoNode) if record.task.kind.as_str() == "exec" => {
+                        format!("{} (windlass worker)", WaitReason::NoNode)
+                    }
+                    Some(waits) => waits.to_string(),
+                    None => info(record),
+                }),
+            ]
+        });
     let less = ["NODE", "ATTEMPTS", "DUE", "FOR", "KIND"];
     out.narrow_table(&header, &less, rows.collect())
 }

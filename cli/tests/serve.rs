@@ -152,16 +152,6 @@ fn a_store_is_served_to_the_user_of_the_socket_and_to_holders_of_tokens() {
     assert!(!log.contains("wlt_"), "the log has no secret: {log}");
 }
 
-/// Regression: the error advised options that only `serve` has.
-#[test]
-fn a_worker_that_serves_advises_only_its_own_options() {
-    let place = Place::new();
-    let (code, _, err) = place.run(&["worker", "--serve", "0.0.0.0:0"]);
-    assert_eq!(code, 2, "{err}");
-    assert!(err.contains("--serve: address 0.0.0.0:0 can be reached"), "{err}");
-    assert!(!err.contains("--tls") && !err.contains("--behind-proxy"), "{err}");
-}
-
 #[test]
 fn what_cannot_be_served_is_refused_with_the_reason() {
     let place = Place::new();

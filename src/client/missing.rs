@@ -104,8 +104,8 @@ impl Client {
         let mut all = Vec::with_capacity(ids.len());
         for id in ids {
             // A list may leave out a task whose record cannot be read.
-            let exists = found.contains(&id)
-                || !matches!(self.get(&id).await, Err(Error::NotFound { .. }));
+            let exists =
+                found.contains(&id) || !matches!(self.get(&id).await, Err(Error::NotFound { .. }));
             all.push((id, exists));
         }
         Ok(all)
@@ -174,9 +174,8 @@ impl<'a> Request<'a> {
         let awaited = places
             .iter()
             .flat_map(|n| awaited(&self.submits[*n]).map(move |id| (*n, id)));
-        let unknown = awaited.filter(|(n, id)| {
-            !self.exist.contains_key(*id) && !self.submits(id, *n)
-        });
+        let unknown =
+            awaited.filter(|(n, id)| !self.exist.contains_key(*id) && !self.submits(id, *n));
         let unknown: HashSet<&TaskId> = unknown.map(|(_, id)| id).collect();
         unknown.into_iter().cloned().collect()
     }
@@ -223,7 +222,10 @@ mod tests {
         });
         let checks: Vec<_> = checks.collect();
         let found = client.missing_awaited(&checks, same).await.unwrap();
-        found.into_iter().map(|id| id.map(|id| id.to_string())).collect()
+        found
+            .into_iter()
+            .map(|id| id.map(|id| id.to_string()))
+            .collect()
     }
 
     fn task(id: &str, after: &[&str]) -> NewTask {

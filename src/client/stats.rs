@@ -12,8 +12,8 @@ use super::{
     waits::{CLAIMED_WITHIN, Wanted},
 };
 use crate::store::{
-    Availability, Error, Filter, LimitUse, LimitedBy, NodeRecord, TaskCount, TaskRecord,
-    TaskStats, rules::stats::by_state,
+    Availability, Error, Filter, LimitUse, LimitedBy, NodeRecord, TaskCount, TaskRecord, TaskStats,
+    rules::stats::by_state,
 };
 
 /// How many tasks of a kind are examined for their labels at most.

@@ -125,11 +125,7 @@ impl TaskWhyForm {
 }
 
 /// Returns what a task does that nothing holds back.
-fn present(
-    record: &TaskRecord,
-    now: Timestamp,
-    (sees_nodes, sees_errors): (bool, bool),
-) -> String {
+fn present(record: &TaskRecord, now: Timestamp, (sees_nodes, sees_errors): (bool, bool)) -> String {
     let Ok(state) = &record.state else {
         return "its record cannot be read".to_owned();
     };

@@ -123,9 +123,17 @@ async fn a_task_that_a_node_would_claim_or_that_is_tried_again_is_busy() {
     world.client.delete("over").await.unwrap();
     assert!(!is_busy().await);
     let fails = async |_: TaskContext| -> Result<Message, windlass::BoxError> { Err("no".into()) };
-    let node = world.node("n").handler("fails", fails).start().await.unwrap();
+    let node = world
+        .node("n")
+        .handler("fails", fails)
+        .start()
+        .await
+        .unwrap();
     let retries = windlass::Retry::exponential(3, Duration::from_secs(3600));
-    let id = world.client.submit(NewTask::new("fails").retry(retries)).await;
+    let id = world
+        .client
+        .submit(NewTask::new("fails").retry(retries))
+        .await;
     let id = id.unwrap().into_id();
     let parked = async {
         loop {
@@ -137,7 +145,9 @@ async fn a_task_that_a_node_would_claim_or_that_is_tried_again_is_busy() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(secs(30), parked).await.expect("a failed attempt");
+    tokio::time::timeout(secs(30), parked)
+        .await
+        .expect("a failed attempt");
     assert!(is_busy().await, "it waits for its next attempt");
     node.shutdown().await;
 }
@@ -146,7 +156,11 @@ async fn a_task_that_a_node_would_claim_or_that_is_tried_again_is_busy() {
 #[tokio::test(start_paused = true)]
 async fn the_counts_read_waiting_tasks_once_however_many_kinds_have_some() {
     let world = World::new().await;
-    world.client.submit(NewTask::new("k0").id("live")).await.unwrap();
+    world
+        .client
+        .submit(NewTask::new("k0").id("live"))
+        .await
+        .unwrap();
     let mut reads = Vec::new();
     for kinds in [0..3, 3..60] {
         let tasks = kinds.map(|n| NewTask::new(format!("k{n}")).after(["live"]));

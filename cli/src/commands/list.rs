@@ -122,7 +122,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let mut rows = Vec::new();
     loop {
         query.limit = left.min(PAGE);
-        let page = client.page(&query, cursor.as_ref()).await.map_err(of_sort)?;
+        let page = client
+            .page(&query, cursor.as_ref())
+            .await
+            .map_err(of_sort)?;
         let mut records = page.tasks;
         left -= u32::try_from(records.len()).unwrap_or(left);
         shown += records.len();

@@ -154,7 +154,10 @@ fn a_crontab_with_a_column_for_the_user_needs_an_option() {
     let file = env.write("crontab", "17 * * * * root run-parts /etc/cron.hourly\n");
     for more in [&[][..], &["--dry-run"]] {
         env.run(&[&["schedule", "import", &file], more].concat())
-            .fails(2, &["line 1: 'root' is the name of a user", "--user-column"]);
+            .fails(
+                2,
+                &["line 1: 'root' is the name of a user", "--user-column"],
+            );
     }
     assert!(!std::path::Path::new(&env.path("store.db")).exists());
     env.run(&["schedule", "import", "/etc/crontab"])
@@ -163,7 +166,11 @@ fn a_crontab_with_a_column_for_the_user_needs_an_option() {
     let ran = env.run(&words).ok();
     let props = &ran.lines()[0]["spec"]["run"]["props"];
     assert_eq!(props, &json!({"shell": "run-parts /etc/cron.hourly"}));
-    assert!(ran.err.contains("(root) is left out: a command runs as the user of its worker"), "{ran:?}");
+    assert!(
+        ran.err
+            .contains("(root) is left out: a command runs as the user of its worker"),
+        "{ran:?}"
+    );
 }
 
 /// Regression: an edited line became a second schedule, and both fired.
@@ -177,11 +184,18 @@ fn an_import_updates_the_schedules_of_edited_lines() {
         let of = |line: &serde_json::Value| {
             let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
             let (spec, id) = (&line["spec"], text(&line["id"]));
-            (id, text(&line["action"]), text(&spec["cron"][0]), text(&spec["run"]["props"]["shell"]))
+            (
+                id,
+                text(&line["action"]),
+                text(&spec["cron"][0]),
+                text(&spec["run"]["props"]["shell"]),
+            )
         };
         lines.iter().map(of).collect::<Vec<_>>()
     };
-    let first = import("# name: nightly\n0 1 * * * backup --all\n0 2 * * * report\n0 3 * * * report\n@daily other -x\n");
+    let first = import(
+        "# name: nightly\n0 1 * * * backup --all\n0 2 * * * report\n0 3 * * * report\n@daily other -x\n",
+    );
     let ids: Vec<&str> = first.iter().map(|line| line.0.as_str()).collect();
     assert_eq!(ids[0], "nightly");
     assert!(ids[1].starts_with("cron-report-"), "{ids:?}");
@@ -190,7 +204,13 @@ fn an_import_updates_the_schedules_of_edited_lines() {
     let edited = import(
         "@hourly new\n# name: nightly\n30 1 * * * backup --most\n0 2 * * * report\n15 3 * * * report\n@daily other -y\n",
     );
-    let of = |n: usize| (edited[n].0.as_str(), edited[n].1.as_str(), edited[n].3.as_str());
+    let of = |n: usize| {
+        (
+            edited[n].0.as_str(),
+            edited[n].1.as_str(),
+            edited[n].3.as_str(),
+        )
+    };
     assert_eq!((of(0).1, of(0).2), ("created", "new"));
     assert_eq!(of(1), ("nightly", "updated", "backup --most"));
     assert_eq!((of(2).0, of(2).1), (ids[1], "exists"));
@@ -199,7 +219,8 @@ fn an_import_updates_the_schedules_of_edited_lines() {
     assert_eq!(edited[3].2, "15 3 * * *");
     assert_eq!(env.json(&["schedule", "list"]).as_array().unwrap().len(), 5);
     // What an operator has set besides stays.
-    env.run(&["schedule", "update", "nightly", "--overlap", "kill"]).ok();
+    env.run(&["schedule", "update", "nightly", "--overlap", "kill"])
+        .ok();
     import("# name: nightly\n0 4 * * * backup --most\n");
     let stored = env.json(&["schedule", "get", "nightly"]);
     assert_eq!(stored["spec"]["cron"], json!(["0 4 * * *"]));
@@ -228,7 +249,10 @@ fn a_schedule_of_an_earlier_import_is_updated_by_its_label() {
     env.run(&["apply", &lines]).ok();
     env.write("crontab", "0 2 * * * backup --all\n");
     let updated = env.run(&words).ok().lines();
-    assert_eq!((&updated[0]["id"], &updated[0]["action"]), (&json!("cron-backup-0badcafe"), &json!("updated")));
+    assert_eq!(
+        (&updated[0]["id"], &updated[0]["action"]),
+        (&json!("cron-backup-0badcafe"), &json!("updated"))
+    );
     let listed = env.json(&["schedule", "list"]);
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
     assert_eq!(listed[0]["spec"]["cron"], json!(["0 2 * * *"]));

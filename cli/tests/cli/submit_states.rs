@@ -79,16 +79,34 @@ fn a_submit_waits_only_for_tasks_that_exist() {
     env.run(&["submit", "k", "--id", "a"]).ok();
     for option in ["--after", "--after-ok"] {
         let submit = ["submit", "-q", "k", "--id", "b", option, "a,typo"];
-        env.run(&submit)
-            .fails(3, &[option, "task 'typo' does not exist", "--allow-missing"]);
+        env.run(&submit).fails(
+            3,
+            &[option, "task 'typo' does not exist", "--allow-missing"],
+        );
         env.run(&["get", "b"]).code(3);
     }
     env.run(&["submit", "k", "--id", "b", "--after", "a"]).ok();
-    let allowed = ["submit", "k", "--id", "c", "--after", "typo", "--allow-missing"];
+    let allowed = [
+        "submit",
+        "k",
+        "--id",
+        "c",
+        "--after",
+        "typo",
+        "--allow-missing",
+    ];
     let ran = env.run(&allowed).ok();
     assert!(ran.err.contains("'typo'"), "{ran:?}");
     // A repeated submit is not checked: what the task waits for may have been deleted since.
-    let again = ["submit", "k", "--id", "c", "--after", "typo", "--idempotent"];
+    let again = [
+        "submit",
+        "k",
+        "--id",
+        "c",
+        "--after",
+        "typo",
+        "--idempotent",
+    ];
     env.run(&again).ok();
     let lines = "{\"kind\":\"k\",\"id\":\"l1\"}
 {\"kind\":\"k\",\"id\":\"l2\",\"after\":[\"l1\"]}
@@ -99,6 +117,9 @@ fn a_submit_waits_only_for_tasks_that_exist() {
     assert!(ran.err.contains("line 3: after_ok: task 'typo'"), "{ran:?}");
     assert!(ran.err.contains("line 4: after: task 'l3'"), "{ran:?}");
     assert!(ran.out.contains("2 submitted, 2 not submitted"), "{ran:?}");
-    let ran = env.run_with(&["submit", "--lines", "-", "--allow-missing", "--idempotent"], lines);
+    let ran = env.run_with(
+        &["submit", "--lines", "-", "--allow-missing", "--idempotent"],
+        lines,
+    );
     assert!(ran.ok().out.contains("2 submitted, 2 were there"));
 }

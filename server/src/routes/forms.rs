@@ -51,7 +51,10 @@ pub(crate) fn schema(name: &str) -> Value {
         "task" => input::<submits::NewTaskForm>(),
         "task-or-tasks" => either(
             "TaskOrTasks",
-            vec![input::<submits::NewTaskForm>(), array(input::<submits::NewTaskForm>())],
+            vec![
+                input::<submits::NewTaskForm>(),
+                array(input::<submits::NewTaskForm>()),
+            ],
         ),
         "task-page" => output::<TaskPage<'_>>(),
         "record" => output::<RecordForm<'_>>(),

@@ -9,8 +9,8 @@ use axum::{
 };
 use futures::{FutureExt, StreamExt, stream};
 use serde::Serialize;
-use windlass::client::SameRequest;
 use tokio::time::timeout;
+use windlass::client::SameRequest;
 
 use super::submits::{Outcome, read, submit_each};
 use crate::{access::Operator, app::App, change::Change, problem::Problem, settings::BODY_SILENCE};

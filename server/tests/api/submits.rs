@@ -11,15 +11,26 @@ async fn a_submit_waits_only_for_tasks_that_exist() {
     let kit = Kit::new().await;
     kit.submit("a", "k").await;
     for field in ["after", "after_ok"] {
-        let task = |more: &str| format!(r#"{{"id":"{field}","kind":"k","{field}":["a","typo"]{more}}}"#);
+        let task =
+            |more: &str| format!(r#"{{"id":"{field}","kind":"k","{field}":["a","typo"]{more}}}"#);
         let refused = kit.call("POST /v1/tasks", task("")).await;
         assert_eq!(refused.field(), field);
-        assert!(refused.text.contains("task 'typo' does not exist"), "{}", refused.text);
-        let refused = kit.call("POST /v1/tasks", task(r#","allow_missing":false"#)).await;
+        assert!(
+            refused.text.contains("task 'typo' does not exist"),
+            "{}",
+            refused.text
+        );
+        let refused = kit
+            .call("POST /v1/tasks", task(r#","allow_missing":false"#))
+            .await;
         assert_eq!(refused.field(), field);
-        let wrong = kit.call("POST /v1/tasks", task(r#","allow_missing":1"#)).await;
+        let wrong = kit
+            .call("POST /v1/tasks", task(r#","allow_missing":1"#))
+            .await;
         assert_eq!(wrong.field(), "allow_missing");
-        let allowed = kit.call("POST /v1/tasks", task(r#","allow_missing":true"#)).await;
+        let allowed = kit
+            .call("POST /v1/tasks", task(r#","allow_missing":true"#))
+            .await;
         assert_eq!(allowed.status, 201, "{}", allowed.text);
         // A repeated submit is not checked.
         let same = task(r#","if_exists":"same""#);
@@ -40,8 +51,14 @@ async fn ids_of_the_same_request_exist_for_its_tasks() {
     let answer = kit.call("POST /v1/tasks", array).await.json();
     let results: Vec<_> = answer.as_array().unwrap().iter().collect();
     let of = |n: usize, name: &str| results[n][name].clone();
-    assert_eq!((of(0, "submitted"), of(1, "submitted")), (json!("new"), json!("new")));
-    assert_eq!((of(2, "field"), of(3, "field")), (json!("after"), json!("after")));
+    assert_eq!(
+        (of(0, "submitted"), of(1, "submitted")),
+        (json!("new"), json!("new"))
+    );
+    assert_eq!(
+        (of(2, "field"), of(3, "field")),
+        (json!("after"), json!("after"))
+    );
     assert_eq!(of(4, "submitted"), "new");
     // Of lines, those before.
     let lines = "{\"id\":\"l1\",\"kind\":\"k\"}\n{\"id\":\"l2\",\"kind\":\"k\",\"after\":[\"l1\"]}\n\
@@ -52,7 +69,10 @@ async fn ids_of_the_same_request_exist_for_its_tasks() {
     let answer = kit.send(request).await;
     let lines = answer.text.lines().map(|line| {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
-        line.get("submitted").or(line.get("field")).cloned().unwrap()
+        line.get("submitted")
+            .or(line.get("field"))
+            .cloned()
+            .unwrap()
     });
     let lines: Vec<_> = lines.collect();
     assert_eq!(lines, ["new", "new", "after", "new"]);

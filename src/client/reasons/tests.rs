@@ -110,11 +110,17 @@ async fn a_wait_that_is_over_is_available_to_a_node_with_room() {
     };
     let nodes = [room];
     let over = client.get("over").await.unwrap();
-    let reasons = client.wait_reasons(std::slice::from_ref(&over), &nodes).await.unwrap();
+    let reasons = client
+        .wait_reasons(std::slice::from_ref(&over), &nodes)
+        .await
+        .unwrap();
     assert_eq!(reasons, [None]);
     let form = crate::wire::TaskWhyForm::new(&over, None, client.now(), (true, true));
     let text = form.text.unwrap();
-    assert_eq!(text, "the tasks that it waits for have ended, and a node will claim it");
+    assert_eq!(
+        text,
+        "the tasks that it waits for have ended, and a node will claim it"
+    );
     let mut kinds = client.stats().await.unwrap().kinds;
     let of = kinds.remove(0);
     assert_eq!((of.available, of.waiting), (1, 1));

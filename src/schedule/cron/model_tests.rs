@@ -12,7 +12,10 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, most: u64) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         u32::try_from((self.0 >> 33) % most).unwrap()
     }
 
@@ -21,7 +24,9 @@ impl Random {
     }
 
     fn list(&mut self, part: impl Fn(&mut Self) -> String) -> String {
-        let parts = (0..self.range(1, 3)).map(|_| part(self)).collect::<Vec<_>>();
+        let parts = (0..self.range(1, 3))
+            .map(|_| part(self))
+            .collect::<Vec<_>>();
         parts.join(",")
     }
 
@@ -144,7 +149,9 @@ fn selects([days, months, weekdays]: [&str; 3], day: Date) -> bool {
         return false;
     }
     let both = weekdays.strip_prefix('+');
-    let by_day = days.split(',').any(|part| days == "*" || has_day(part, day));
+    let by_day = days
+        .split(',')
+        .any(|part| days == "*" || has_day(part, day));
     let list = both.unwrap_or(weekdays).split(',');
     let by_weekday = weekdays == "*" || list.into_iter().any(|part| has_weekday(part, day));
     match (days == "*", weekdays == "*") {
@@ -176,7 +183,11 @@ fn an_accepted_expression_has_the_days_that_its_parts_name() {
         compared += 1;
         let fields = [day, month, weekday].map(String::as_str);
         for day in &days {
-            assert_eq!(expression.has_day(*day), selects(fields, *day), "{text} on {day}");
+            assert_eq!(
+                expression.has_day(*day),
+                selects(fields, *day),
+                "{text} on {day}"
+            );
         }
     }
 }
@@ -186,7 +197,12 @@ fn the_last_day_and_the_last_working_day_go_together() {
     for text in ["0 0 LW,L * *", "0 0 L,LW * *", "0 0 l,lw,1 * +0-6"] {
         let expression = Expression::parse("cron", text).unwrap();
         // 2026-01-31 is a Saturday, 2026-05-31 a Sunday.
-        for day in [date(2026, 1, 31), date(2026, 1, 30), date(2026, 5, 31), date(2026, 5, 29)] {
+        for day in [
+            date(2026, 1, 31),
+            date(2026, 1, 30),
+            date(2026, 5, 31),
+            date(2026, 5, 29),
+        ] {
             assert!(expression.has_day(day), "{text} on {day}");
         }
         assert!(!expression.has_day(date(2026, 5, 30)), "{text}");

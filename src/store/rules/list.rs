@@ -48,7 +48,11 @@ fn check_order(query: &Query) -> Result<(), Error> {
         Order::Submitted | Order::Id => return Ok(()),
     };
     let by_due = query.order == Order::Due;
-    let other = filter.states.iter().copied().find(|state| !is_listed(*state));
+    let other = filter
+        .states
+        .iter()
+        .copied()
+        .find(|state| !is_listed(*state));
     let waits = query.waits.filter(|of| !by_due || *of != WaitKind::Tasks);
     let has_states = !filter.states.is_empty();
     let is_claimed = (filter.claimed || filter.node.is_some()) && !(by_due && has_states);
@@ -58,7 +62,9 @@ fn check_order(query: &Query) -> Result<(), Error> {
         (None, None) if filter.quarantined => "quarantined tasks".to_owned(),
         (None, None) if filter.awaits_signal => "tasks that wait for a signal".to_owned(),
         (None, None) if by_due && filter.is_of_ends() => "times of ends".to_owned(),
-        (None, None) if is_claimed && by_due => "claimed tasks without the state 'sleeping'".to_owned(),
+        (None, None) if is_claimed && by_due => {
+            "claimed tasks without the state 'sleeping'".to_owned()
+        }
         (None, None) if is_claimed => "claimed tasks".to_owned(),
         _ => return Ok(()),
     };
@@ -66,7 +72,9 @@ fn check_order(query: &Query) -> Result<(), Error> {
         true => "'due' lists only sleeping tasks, by the time at which they wake",
         false => "'ended' lists only ended tasks, by the time of their end",
     };
-    let reason = format!("{lists}, and does not go with {what}; list by 'submitted' or 'id', or change the filter");
+    let reason = format!(
+        "{lists}, and does not go with {what}; list by 'submitted' or 'id', or change the filter"
+    );
     Err(Invalid::new("order", reason).into())
 }
 

@@ -187,7 +187,11 @@ fn an_order_that_leaves_out_the_tasks_of_the_filter_is_refused() {
         ] {
             let checked = span(&query.clone().order(order), None);
             let refused = checked.err().map(|error| error.to_string());
-            assert_eq!(refused.is_none(), is_listed, "{order} of {query:?}: {refused:?}");
+            assert_eq!(
+                refused.is_none(),
+                is_listed,
+                "{order} of {query:?}: {refused:?}"
+            );
             let names = format!("order: '{order}' lists only");
             assert!(refused.is_none_or(|text| text.starts_with(&names)));
         }

@@ -132,7 +132,6 @@ macro_rules! __conformance_of_clients {
                 the_newest_submits_come_first,
                 pages_are_stable_while_tasks_come_and_go,
                 a_list_by_due_time_has_the_sleeping_tasks,
-                a_list_by_due_time_may_have_only_waiting_tasks,
                 a_list_by_end_has_the_last_end_first,
                 a_list_by_end_follows_what_becomes_of_ended_tasks,
                 a_filter_by_fingerprint_selects_the_same_error,
@@ -198,6 +197,7 @@ macro_rules! __conformance_of_clients {
                 any_order_of_ends,
                 any_of_them_blocks_again,
                 many_wait_for_many,
+                lists_may_have_only_waiting_tasks,
             }
         }
     };

@@ -8,7 +8,6 @@ use super::{
     Capability, Harness,
     capability::need,
     kit::{Kit, fresh, id, of_kind, one, task, with_data},
-    waits::after,
 };
 use crate::{
     Client,
@@ -141,29 +140,6 @@ pub async fn a_list_by_due_time_has_the_sleeping_tasks(harness: &dyn Harness) {
     };
     let others = Query::new(others).order(Order::Due);
     assert_lists(&kit, others, &["other", "last"]).await;
-}
-
-/// A span by due time that asks for it has only the sleeping tasks that wait for others, of each kind.
-pub async fn a_list_by_due_time_may_have_only_waiting_tasks(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    kit.submit("live").await;
-    for (name, kind) in [("a", "demo"), ("b", "other"), ("c", "demo")] {
-        let mut sleeper = of_kind(&format!("s{name}"), kind);
-        sleeper.start_at = Some(kit.later(std::time::Duration::from_secs(600)));
-        let mut waiter = of_kind(name, kind);
-        waiter.waits = after("w", &["live"]).waits;
-        let both = vec![fresh(sleeper), fresh(waiter)];
-        kit.registry().submit(both).await.into_iter().for_each(|one| drop(one.expect("a submit")));
-    }
-    let query = Query::new(Filter::default()).order(Order::Due);
-    let mut span = crate::store::rules::list::span(&query, None).expect("a span");
-    span.only_waiting = true;
-    for (ascending, expected) in [(true, ["a", "b", "c"]), (false, ["c", "b", "a"])] {
-        span.ascending = ascending;
-        let found = kit.registry().span(&query.filter, span.clone()).await.expect("tasks");
-        let found: Vec<&str> = found.iter().map(|one| one.task.id.as_str()).collect();
-        assert_eq!(found, expected);
-    }
 }
 
 /// A list by end has the ended tasks, the last one first, however they ended.

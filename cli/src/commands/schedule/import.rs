@@ -213,7 +213,8 @@ async fn write(
                             .schedules()
                             .task(found.id.clone(), one.schedule.clone())?;
                         let task = task.label(origin::LABEL, &origin.name);
-                        transaction = transaction.submit(task.label(origin::LINE, line.to_string()));
+                        transaction =
+                            transaction.submit(task.label(origin::LINE, line.to_string()));
                         new += 1;
                     }
                     imported.push(found);

@@ -227,7 +227,11 @@ impl<'a> Matching<'a> {
         Ok(Imported {
             id,
             spec,
-            action: if self.dry_run { "would update" } else { "updated" },
+            action: if self.dry_run {
+                "would update"
+            } else {
+                "updated"
+            },
             differs: false,
             write: Write::Update,
         })
@@ -249,7 +253,11 @@ impl<'a> Matching<'a> {
                 None if n == 0 => {}
                 None => {
                     self.taken.insert(id.clone());
-                    let action = if self.dry_run { "would create" } else { "created" };
+                    let action = if self.dry_run {
+                        "would create"
+                    } else {
+                        "created"
+                    };
                     return one.imported(id, action);
                 }
                 Some(record) => {

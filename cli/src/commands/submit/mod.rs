@@ -125,7 +125,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let submit = args.submit(line::new_task(task)?, &out)?;
     let (id, kind) = (submit.task.id.clone(), submit.task.kind.clone());
     let client = global.lasting().await?;
-    if let Some(failure) = missing(&client, [&submit], args.allow_missing).await?.pop().flatten() {
+    if let Some(failure) = missing(&client, [&submit], args.allow_missing)
+        .await?
+        .pop()
+        .flatten()
+    {
         return Err(failure);
     }
     let answer = match client.submit(submit.clone()).await {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, params_from_iter, types::Value};
 
-use super::{Conditions, direction, each};
+use super::{Conditions, direction, each, for_span};
 use crate::store::{
     Filter, Place, Span, TaskRecord,
     rules::list::Selection,
@@ -61,7 +61,10 @@ impl Sleepers {
                 kind: row.get(0)?,
                 data_version: row.get(1)?,
                 waits: row.get(2)?,
-                first: (row.get::<_, Option<i64>>(3)?.unwrap_or_default(), row.get(4)?),
+                first: (
+                    row.get::<_, Option<i64>>(3)?.unwrap_or_default(),
+                    row.get(4)?,
+                ),
             })
         });
         Ok(read.optional()?)
@@ -75,7 +78,9 @@ impl Sleepers {
         let mut group = Self::FIRST;
         while let Some(next) = group.next(conn)? {
             group = next;
-            let is_of_kind = kinds.as_ref().is_none_or(|kinds| kinds.contains(&next.kind));
+            let is_of_kind = kinds
+                .as_ref()
+                .is_none_or(|kinds| kinds.contains(&next.kind));
             let waits = match (filter.awaits_signal, span.only_waiting) {
                 (true, _) => next.waits < 0,
                 (false, true) => next.waits > 0,
@@ -120,7 +125,7 @@ fn query(
         rows::RECORD,
         rows::RECORD_BY_STATE
     );
-    (sql, values)
+    (for_span(sql, filter, span), values)
 }
 
 /// Returns the tasks of a span by wake-up.
