@@ -121,7 +121,8 @@ impl Client {
             }
         }
         match with(&[StateKind::Sleeping]) {
-            Some(asleep) if filter.node.is_none() && !filter.claimed => self.awake(asleep).await,
+            // Of other filters, no unclaimed sleeping task matches.
+            Some(asleep) if may_sleep(filter) => self.awake(asleep).await,
             _ => Ok(None),
         }
     }
@@ -154,6 +155,12 @@ impl Client {
             }
         }
     }
+}
+
+/// Returns whether unclaimed sleeping tasks may match a filter.
+fn may_sleep(filter: &Filter) -> bool {
+    let is_claimed = filter.node.is_some() || filter.claimed;
+    !(is_claimed || filter.quarantined || filter.awaits_signal || filter.is_of_ends())
 }
 
 /// How many sleeping tasks are read at once.

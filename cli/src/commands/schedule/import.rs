@@ -40,8 +40,9 @@ Examples:
 
 Each line becomes a schedule of tasks of the kind exec. Its name is that of a comment above it (# name: backup), or made of
 its command. A line is imported once: when it has changed, the next import of the crontab updates its schedule. All lines
-are right, or nothing is imported. A schedule whose line was removed from the crontab continues, and a note names it. CRON_TZ, SHELL, other variables and % are supported; MAILTO is left out with a note.
-@reboot means each start of the machine of a worker, and any worker may run it.")]
+are right, or nothing is imported. A schedule whose line was removed from the crontab continues, and a note names it.
+CRON_TZ, SHELL, other variables and % are supported; MAILTO is left out with a note. @reboot means each start of the
+machine of a worker, and any worker may run it.")]
 pub(super) struct Args {
     /// A crontab in the form of a user's own, or with --user-column one of the system's; - for standard input
     #[arg(value_name = "FILE")]
@@ -68,7 +69,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     end_within: Option<String>,
 
-    /// Print the schedules, and create none
+    /// Print the schedules, and change none
     #[arg(long)]
     dry_run: bool,
 }
