@@ -234,7 +234,20 @@ impl From<Invalid> for Failure {
 /// Returns the text of an error about a field. Names the option if the field was set by one: `--start-at` for
 /// `start_at`.
 fn named(error: &Invalid, words: impl Iterator<Item = String>) -> String {
-    let name = error.field().replace('_', "-");
+    match option_of(error.field(), words) {
+        Some(option) => format!("{option}: {}", error.reason()),
+        None => error.to_string(),
+    }
+}
+
+/// Returns the option with which a field was set, or the name of the field.
+pub(crate) fn named_option(field: &str) -> String {
+    option_of(field, std::env::args()).unwrap_or_else(|| field.to_owned())
+}
+
+/// Returns the option with which a field was set, if it was.
+fn option_of(field: &str, words: impl Iterator<Item = String>) -> Option<String> {
+    let name = field.replace('_', "-");
     let options = [
         format!("--{name}"),
         format!("--{}", name.trim_end_matches('s')),
@@ -243,10 +256,7 @@ fn named(error: &Invalid, words: impl Iterator<Item = String>) -> String {
         let option = word.split('=').next().unwrap_or_default().to_owned();
         options.contains(&option).then_some(option)
     });
-    match given.next() {
-        Some(option) => format!("{option}: {}", error.reason()),
-        None => error.to_string(),
-    }
+    given.next()
 }
 
 impl From<StartError> for Failure {

@@ -119,7 +119,7 @@ impl SelectArgs {
             return Ok(Choice::Act(ids));
         }
         let (records, exit) = read(client, ids).await;
-        view::records(out, &records, client.store().clock().now())?;
+        view::records(client, out, &records).await?;
         Ok(Choice::Done(exit))
     }
 
@@ -137,7 +137,7 @@ impl SelectArgs {
         }
         let (mut records, exit) = read(client, ids).await;
         records.extend(others);
-        view::records(out, &records, client.store().clock().now())?;
+        view::records(client, out, &records).await?;
         note_dry_run(out, verb, records.len());
         Ok(Choice::Done(exit))
     }
@@ -150,7 +150,6 @@ impl SelectArgs {
         filter: &Filter,
         wanted: fn(&TaskRecord) -> bool,
     ) -> Result<Choice, Failure> {
-        let now = client.store().clock().now();
         let mut ids = Vec::new();
         let mut left_out = 0;
         let mut pages = client.every(filter);
@@ -159,7 +158,7 @@ impl SelectArgs {
             records.retain(wanted);
             left_out += matching - records.len();
             if self.dry_run && !records.is_empty() {
-                view::records(out, &records, now)?;
+                view::records(client, out, &records).await?;
             }
             ids.extend(records.into_iter().map(|r| r.task.id));
         }

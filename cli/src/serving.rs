@@ -26,6 +26,21 @@ pub(crate) fn builder(global: &Global, client: &Client, exporter: &Exporter) -> 
     }
 }
 
+/// Refuses addresses that other machines can reach: only `serve` has what makes them safe.
+///
+/// # Errors
+///
+/// [`Failure::Usage`] for the first such address.
+pub(crate) fn check_beside(addresses: &[SocketAddr]) -> Result<(), Failure> {
+    let Some(address) = addresses.iter().find(|one| !one.ip().is_loopback()) else {
+        return Ok(());
+    };
+    Err(Failure::Usage(format!(
+        "--serve: address {address} can be reached from other machines, and tokens would be sent in clear; give 127.0.0.1 or \
+         [::1], or serve the store by a process of its own, which takes certificates: `windlass serve`"
+    )))
+}
+
 /// Serves on addresses of this machine, beside the work of another command.
 ///
 /// # Errors

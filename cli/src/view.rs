@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use comfy_table::{Cell, Color};
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use windlass::{
     Client, Kind, Progress, StateKind, TaskStatus,
@@ -31,9 +32,57 @@ fn has_time(until: Timestamp) -> bool {
     until.as_second() < Timestamp::MAX.as_second()
 }
 
+/// The number of recent changes in which the claim of a task is looked up.
+const CLAIM_WITHIN: u32 = 100;
+/// Of how many tasks of a table the claims are looked up, and how many at once.
+const CLAIMS: usize = 500;
+const CLAIMS_AT_ONCE: usize = 16;
+
+/// Returns when the node of a task claimed it, if that is among the recent changes.
+pub(crate) async fn claimed_at(
+    client: &Client,
+    record: &TaskRecord,
+) -> Result<Option<Timestamp>, Failure> {
+    if record.node.is_none() {
+        return Ok(None);
+    }
+    let is_claim = |change: &&Change| match change.what {
+        ChangeKind::Claimed { fence, .. } => fence == record.fence,
+        _ => false,
+    };
+    let changes = client.history(&record.task.id, CLAIM_WITHIN).await?;
+    Ok(changes.iter().rev().find(is_claim).map(|change| change.at))
+}
+
+/// Returns since when each task is in its state. A claimed task may have been runnable long before its claim: it runs since
+/// the claim.
+async fn begun(client: &Client, records: &[TaskRecord]) -> Vec<Option<Timestamp>> {
+    let mut looks = 0;
+    let begun = records.iter().map(|record| {
+        looks += usize::from(record.node.is_some());
+        let is_read = record.node.is_some() && looks <= CLAIMS;
+        async move {
+            let since = record.state.as_ref().ok()?.since;
+            let claimed = match is_read {
+                // The task may be gone, or its history unreadable.
+                true => claimed_at(client, record).await.unwrap_or_default(),
+                false => None,
+            };
+            Some(claimed.map_or(since, |at| at.max(since)))
+        }
+    });
+    let begun: Vec<_> = begun.collect();
+    stream::iter(begun).buffered(CLAIMS_AT_ONCE).collect().await
+}
+
 /// Prints tasks: a table, or one JSON line per task.
-pub(crate) fn records(out: &Output, records: &[TaskRecord], now: Timestamp) -> Result<(), Failure> {
-    table(out, records, now, vec![None; records.len()])
+pub(crate) async fn records(
+    client: &Client,
+    out: &Output,
+    records: &[TaskRecord],
+) -> Result<(), Failure> {
+    let reasons = vec![None; records.len()];
+    table(client, out, records, reasons).await
 }
 
 /// Prints tasks like [`records`]. The table shows why a task that could run does not, given the
@@ -51,18 +100,17 @@ pub(crate) async fn records_of(
     if redraw {
         out.bytes(b"\x1b[H\x1b[2J")?;
     }
-    let now = client.store().clock().now();
     let mut reasons = Vec::new();
     if let Some(nodes) = nodes {
         reasons = client.wait_reasons(records, &nodes).await?;
     }
-    table(out, records, now, reasons)
+    table(client, out, records, reasons).await
 }
 
-fn table(
+async fn table(
+    client: &Client,
     out: &Output,
     records: &[TaskRecord],
-    now: Timestamp,
     reasons: Vec<Option<WaitReason>>,
 ) -> Result<(), Failure> {
     if out.is_json() {
@@ -70,39 +118,45 @@ fn table(
             .iter()
             .try_for_each(|r| out.json(&RecordForm::from(r)));
     }
+    let now = client.store().clock().now();
+    let begun = begun(client, records).await;
     let header = [
         "ID", "KIND", "STATE", "FOR", "DUE", "ATTEMPTS", "NODE", "INFO",
     ];
-    let rows = records.iter().zip(reasons).map(|(record, reason)| {
-        let state = record.state.as_ref().ok();
-        let due = match state.map(|s| &s.status) {
-            // A wait for other tasks without a deadline has no time.
-            Some(TaskStatus::Sleeping { until }) if has_time(*until) => due(*until, now),
-            _ => "-".into(),
-        };
-        vec![
-            text(&record.task.id),
-            text(&record.task.kind),
-            state_cell(record),
-            text(state.map_or("-".into(), |s| age(s.since, now))),
-            text(due),
-            text(state.map_or(0, |s| s.attempts)),
-            text(record.node.as_ref().map_or("-", |n| n.as_str())),
-            text(match reason {
-                // A worker of this program would be such a node.
-                Some(WaitReason::NoNode) if record.task.kind.as_str() == Kind::COMMAND => {
-                    format!("{} (windlass worker)", WaitReason::NoNode)
-                }
-                Some(WaitReason::NoNode | WaitReason::Labels(_))
-                    if record.task.kind.as_str() == Kind::RUN_LINE =>
-                {
-                    NOT_RUN.to_owned()
-                }
-                Some(waits) => waits.to_string(),
-                None => info(record),
-            }),
-        ]
-    });
+    let rows = records
+        .iter()
+        .zip(begun)
+        .zip(reasons)
+        .map(|((record, begun), reason)| {
+            let state = record.state.as_ref().ok();
+            let due = match state.map(|s| &s.status) {
+                // A wait for other tasks without a deadline has no time.
+                Some(TaskStatus::Sleeping { until }) if has_time(*until) => due(*until, now),
+                _ => "-".into(),
+            };
+            vec![
+                text(&record.task.id),
+                text(&record.task.kind),
+                state_cell(record),
+                text(begun.map_or("-".into(), |begun| age(begun, now))),
+                text(due),
+                text(state.map_or(0, |s| s.attempts)),
+                text(record.node.as_ref().map_or("-", |n| n.as_str())),
+                text(match reason {
+                    // A worker of this program would be such a node.
+                    Some(WaitReason::NoNode) if record.task.kind.as_str() == Kind::COMMAND => {
+                        format!("{} (windlass worker)", WaitReason::NoNode)
+                    }
+                    Some(WaitReason::NoNode | WaitReason::Labels(_))
+                        if record.task.kind.as_str() == Kind::RUN_LINE =>
+                    {
+                        NOT_RUN.to_owned()
+                    }
+                    Some(waits) => waits.to_string(),
+                    None => info(record),
+                }),
+            ]
+        });
     let less = ["NODE", "ATTEMPTS", "DUE", "FOR", "KIND"];
     out.narrow_table(&header, &less, rows.collect())
 }

@@ -8,10 +8,13 @@ use uuid::Uuid;
 use windlass::{
     Invalid, TaskId,
     statemachine::plain,
-    store::{Line, Operation, read_line_at},
+    store::{Line, Operation, Submit, read_line_at},
 };
 
 use crate::problem::Problem;
+
+/// The field of a submit, and the parameter of a request, with which the tasks that a task waits for need not exist.
+pub(crate) const ALLOW_MISSING: &str = "allow_missing";
 
 /// The fields of a body.
 type Fields = BTreeMap<String, Box<RawValue>>;
@@ -46,6 +49,34 @@ pub(crate) fn operation(
     }
 }
 
+/// Reads a body as a task to submit, and whether the tasks that it waits for need not exist.
+pub(crate) fn submit(
+    id: Option<&str>,
+    body: &[u8],
+    now: Timestamp,
+) -> Result<(Submit, bool), Problem> {
+    let text = std::str::from_utf8(body).map_err(|_| Problem::invalid("body", "is not UTF-8"))?;
+    // A text that is not an object gets the error of any body.
+    let fields = plain::object::<plain::Fields<Box<RawValue>>>(text);
+    let mut fields = fields.map(|fields| fields.0).unwrap_or_default();
+    let (allow_missing, body) = match fields.remove(ALLOW_MISSING) {
+        None => (false, body.to_vec()),
+        Some(value) => {
+            let allow = match value.get() {
+                "true" => true,
+                "false" | "null" => false,
+                _ => return Err(Problem::invalid(ALLOW_MISSING, "is not true or false")),
+            };
+            let body = serde_json::to_vec(&fields);
+            (allow, body.map_err(|e| Problem::invalid("body", e))?)
+        }
+    };
+    match operation("submit", (None, id), &body, now)? {
+        Operation::Submit(submit) => Ok((submit, allow_missing)),
+        _ => Err(Problem::invalid("body", "is not a task")),
+    }
+}
+
 /// Returns whether a body has an id.
 pub(crate) fn has_id(body: &[u8]) -> bool {
     let text = std::str::from_utf8(body).unwrap_or_default();
@@ -68,7 +99,8 @@ fn without_line(error: Invalid) -> Problem {
     let reason = reason.split("; write it like {\"op\"").next();
     let reason = reason
         .unwrap_or_default()
-        .replace("the fields are op, ", "the fields are ");
+        .replace("the fields are op, ", "the fields are ")
+        .replace(", if_exists", &format!(", if_exists, {ALLOW_MISSING}"));
     Problem::invalid(error.field(), reason)
 }
 

@@ -12,14 +12,21 @@ use windlass_statemachine::{StateKind, TaskId};
 
 use super::{Client, HeldBack, KindStats, WaitReason, counted::grouped};
 use crate::store::{
-    Error, Filter, NodeRecord, Order, Query, TaskRecord, copy::Copied, rules::waits::waited_for,
+    Error, Filter, NodeRecord, Order, Query, Span, TaskRecord, copy::Copied,
+    rules::waits::waited_for,
 };
 
 /// How many tasks are looked up at the same time.
 const READS: usize = 32;
 
-/// How many sleeping tasks of a kind are read for [`Client::stats`], at most.
+/// How many tasks that wait are read for [`Client::stats`], at most.
 const MOST: u32 = 1000;
+
+/// How many of the tasks that they wait for are read for [`Client::stats`], at most.
+const MOST_LOOKS: usize = 10_000;
+
+/// How many live tasks are read for [`Client::stats`] at once, at most.
+pub(super) const MOST_READ: usize = 10_000;
 
 impl Client {
     /// Returns why each of these tasks is not run, given the live nodes: as [`WaitReason::of`], but a task whose
@@ -53,33 +60,43 @@ impl Client {
         Lookup::new(self).reasons(records, nodes).await
     }
 
-    /// Moves the tasks of a kind whose waits are over from the tasks that wait for others to those that are not run for
-    /// another reason. Reads the first 1,000 sleeping tasks of the kind.
+    /// Moves the tasks whose waits are over from the tasks that wait for others to those that are not run for another reason,
+    /// or that a node will claim. Reads the first 1,000 tasks that wait for others, of all kinds together, and at most
+    /// 10,000 of those that they wait for.
     pub(super) async fn read_waits(
         &self,
-        of: &mut KindStats,
+        kinds: &mut [(KindStats, bool)],
         nodes: &[NodeRecord],
     ) -> Result<(), Error> {
         let filter = Filter {
-            kind: Some(of.kind.clone()),
             states: vec![StateKind::Sleeping],
             ..Filter::default()
         };
-        // Those without a deadline come first: their time is the last one.
-        let mut query = Query::new(filter).order(Order::Due).limit(MOST);
-        query.ascending = false;
-        query.without_props = true;
-        let page = self.page(&query, None).await?;
-        let waits = page.tasks.into_iter();
-        let waits: Vec<TaskRecord> = waits.filter(|one| !awaited(one).is_empty()).collect();
-        let at_least = page.next.is_some();
-        let mut reasons = self.wait_reasons(&waits, nodes).await?;
-        reasons.retain(|reason| !matches!(reason, Some(WaitReason::Tasks(_))));
-        let over = (reasons.len() as u64).min(of.waiting);
-        of.waiting -= over;
-        of.available += over;
-        let found = grouped(reasons.into_iter().flatten(), at_least);
-        of.waits_are_over(over, found, |reason| matches!(reason, WaitReason::Tasks(_)));
+        let span = Span {
+            order: Order::Due,
+            ascending: true,
+            after: None,
+            limit: MOST as usize,
+            without_props: true,
+            only_waiting: true,
+        };
+        let mut waits = self.store.registry().span(&filter, span).await?;
+        let at_least = waits.len() >= MOST as usize;
+        waits.retain(|one| one.node.is_none() && !awaited(one).is_empty());
+        let mut lookup = Lookup::new(self);
+        lookup.left = MOST_LOOKS;
+        let reasons = lookup.reasons(&waits, nodes).await?;
+        let judged: Vec<_> = waits.iter().zip(reasons).collect();
+        for (of, _) in kinds.iter_mut().filter(|(of, _)| of.waiting > 0) {
+            let of_kind = judged.iter().filter(|(one, _)| one.task.kind == of.kind);
+            let over = of_kind.filter(|(_, of)| !matches!(of, Some(WaitReason::Tasks(_))));
+            let over: Vec<_> = over.map(|(_, of)| of.clone()).collect();
+            let moved = (over.len() as u64).min(of.waiting);
+            of.waiting -= moved;
+            of.available += moved;
+            let found = grouped(over.into_iter().flatten(), at_least);
+            of.waits_are_over(moved, found, |of| matches!(of, WaitReason::Tasks(_)));
+        }
         Ok(())
     }
 
@@ -130,28 +147,43 @@ impl Client {
         Ok(())
     }
 
-    /// Adds the claimed tasks of a kind whose node no longer lives. Reads the first 1,000 claimed tasks of the kind.
+    /// Adds the claimed tasks whose node no longer lives. Reads the first 10,000 claimed tasks, of all kinds together.
     pub(super) async fn read_lost(
         &self,
-        of: &mut KindStats,
+        kinds: &mut [(KindStats, bool)],
         nodes: &[NodeRecord],
         now: Timestamp,
     ) -> Result<(), Error> {
         let filter = Filter {
-            kind: Some(of.kind.clone()),
             claimed: true,
             ..Filter::default()
         };
-        let mut query = Query::new(filter).limit(MOST);
-        query.without_props = true;
-        let page = self.page(&query, None).await?;
-        let reasons = page
-            .tasks
-            .iter()
-            .filter_map(|one| WaitReason::of(one, nodes, now));
-        let lost = reasons.filter(|reason| matches!(reason, WaitReason::Lost(_)));
-        of.also_held(grouped(lost, page.next.is_some()));
+        let records = self.first_of_stats(&filter).await?;
+        let at_least = records.len() >= MOST_READ;
+        let is_lost = |one: &&TaskRecord| {
+            let reason = WaitReason::of(one, nodes, now);
+            matches!(reason, Some(WaitReason::Lost(_)))
+        };
+        let lost: Vec<_> = records.iter().filter(is_lost).collect();
+        for (of, _) in kinds.iter_mut().filter(|(of, _)| of.claimed > 0) {
+            let lost = lost.iter().filter(|one| one.task.kind == of.kind);
+            let reasons = lost.filter_map(|one| WaitReason::of(one, nodes, now));
+            of.also_held(grouped(reasons, at_least));
+        }
         Ok(())
+    }
+
+    /// Returns the first matching tasks in the order of submits, without their props: at most [`MOST_READ`], in one read.
+    pub(super) async fn first_of_stats(&self, filter: &Filter) -> Result<Vec<TaskRecord>, Error> {
+        let span = Span {
+            order: Order::Submitted,
+            ascending: true,
+            after: None,
+            limit: MOST_READ,
+            without_props: true,
+            only_waiting: false,
+        };
+        self.store.registry().span(filter, span).await
     }
 }
 
@@ -159,6 +191,8 @@ impl Client {
 pub(super) struct Lookup<'c> {
     client: &'c Client,
     is_live: HashMap<TaskId, bool>,
+    /// How many more tasks are looked up; the waits for others count as not over.
+    left: usize,
 }
 
 impl<'c> Lookup<'c> {
@@ -166,6 +200,7 @@ impl<'c> Lookup<'c> {
         Self {
             client,
             is_live: HashMap::new(),
+            left: usize::MAX,
         }
     }
 
@@ -181,11 +216,12 @@ impl<'c> Lookup<'c> {
                 .iter()
                 .filter_map(|record| self.next(record).cloned());
             let unknown: HashSet<TaskId> = unknown.collect();
-            if unknown.is_empty() {
+            let looks = unknown.into_iter().take(self.left);
+            let looks: Vec<_> = looks.map(|id| look(self.client.clone(), id)).collect();
+            if looks.is_empty() {
                 break;
             }
-            let looks = unknown.into_iter();
-            let looks: Vec<_> = looks.map(|id| look(self.client.clone(), id)).collect();
+            self.left -= looks.len();
             let mut looks = stream::iter(looks).buffer_unordered(READS);
             while let Some(found) = looks.next().await {
                 let (id, is_live) = found?;
@@ -195,7 +231,7 @@ impl<'c> Lookup<'c> {
         let now = self.client.store.clock().now();
         let reasons = records.iter().map(|record| {
             let awaited = awaited(record);
-            let is_over = !awaited.is_empty() && !awaited.iter().any(|id| self.lives(id));
+            let is_over = !awaited.is_empty() && awaited.iter().all(|id| self.has_ended(id));
             WaitReason::judged(record, nodes, now, is_over)
         });
         let mut reasons: Vec<_> = reasons.collect();
@@ -221,8 +257,8 @@ impl<'c> Lookup<'c> {
         unknown
     }
 
-    fn lives(&self, id: &TaskId) -> bool {
-        self.is_live.get(id).is_some_and(|is_live| *is_live)
+    fn has_ended(&self, id: &TaskId) -> bool {
+        self.is_live.get(id).is_some_and(|is_live| !is_live)
     }
 }
 
@@ -256,96 +292,4 @@ async fn look(client: Client, id: TaskId) -> Result<(TaskId, bool), Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::{
-        Command, Message, NewTask, Runner, Signal, TaskContext,
-        store::{Store, WaitKind},
-    };
-
-    /// Regression: after a signal to a task without a node the counts said that it waits for the signal, and the list that no
-    /// node handles its kind.
-    #[tokio::test]
-    async fn a_task_whose_signal_was_sent_has_one_reason_in_lists_and_counts() {
-        let store = Store::open("memory:").await.unwrap();
-        let client = Client::new(&store);
-        let asks = async |_: TaskContext| Message::wait_for_signal("go");
-        let runner = Runner::builder(&store)
-            .handler("k", asks)
-            .start()
-            .await
-            .unwrap();
-        for id in ["sent", "waits"] {
-            client.submit(NewTask::new("k").id(id)).await.unwrap();
-            let asks = async {
-                let read = async || client.get(id).await.unwrap().state.unwrap();
-                while read().await.awaits_signal().is_none() {
-                    tokio::task::yield_now().await;
-                }
-            };
-            let bound = std::time::Duration::from_secs(30);
-            tokio::time::timeout(bound, asks)
-                .await
-                .expect("the task asks for its signal");
-        }
-        runner.shutdown().await;
-        client
-            .command("sent", Command::Signal(Signal::new("go")))
-            .await
-            .unwrap();
-        let stats = client.stats().await.unwrap();
-        let held = stats.kinds[0].held_back.iter();
-        let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
-        assert_eq!(held, [("no_node", 1), ("signal", 1)]);
-        for (reason, id) in [(WaitKind::NoNode, "sent"), (WaitKind::Signal, "waits")] {
-            let query = Query::new(Filter::default()).waits(reason);
-            let page = client.page(&query, None).await.unwrap();
-            let ids: Vec<_> = page.tasks.iter().map(|one| one.task.id.as_str()).collect();
-            assert_eq!(ids, [id]);
-        }
-    }
-
-    /// Regression: a list showed `tasks`, a view `no_node`.
-    #[tokio::test]
-    async fn a_wait_that_is_over_has_one_reason_in_lists_counts_and_views() {
-        let client = Client::new(&Store::open("memory:").await.unwrap());
-        for (id, after) in [
-            ("a", &[][..]),
-            ("b", &[]),
-            ("over", &["a"]),
-            ("waits", &["a", "b"]),
-            ("gone", &["never"]),
-        ] {
-            let task = NewTask::new("k").id(id).after(after.iter().copied());
-            client.submit(task).await.unwrap();
-        }
-        client.command("a", Command::Kill).await.unwrap();
-        client.delete("a").await.unwrap();
-        let mut listed = BTreeMap::new();
-        for reason in crate::store::WaitKind::ALL {
-            let query = Query::new(Filter::default()).waits(reason);
-            for record in client.page(&query, None).await.unwrap().tasks {
-                listed.insert(record.task.id.to_string(), reason.as_str());
-            }
-        }
-        let expected = [
-            ("b", "no_node"),
-            ("gone", "no_node"),
-            ("over", "no_node"),
-            ("waits", "tasks"),
-        ];
-        let expected = expected.map(|(id, reason)| (id.to_owned(), reason));
-        assert_eq!(listed, BTreeMap::from(expected));
-        for (id, reason) in &listed {
-            let record = client.get(id.as_str()).await.unwrap();
-            let reasons = client.wait_reasons(&[record], &[]).await.unwrap();
-            assert_eq!(reasons[0].as_ref().unwrap().kind().as_str(), *reason);
-        }
-        let stats = client.stats().await.unwrap();
-        let held = stats.kinds[0].held_back.iter();
-        let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
-        assert_eq!(held, [("no_node", 3), ("tasks", 1)]);
-    }
-}
+mod tests;

@@ -8,16 +8,16 @@ use windlass_statemachine::{Bound, Kind, Limit, StateKind};
 use super::{
     Client, WaitReason,
     counted::{HeldBack, KindStats, Stats, grouped, sort},
-    reasons::mark,
+    reasons::{MOST_READ, mark},
     waits::{CLAIMED_WITHIN, Wanted},
 };
 use crate::store::{
-    Availability, Error, Filter, LimitUse, LimitedBy, NodeRecord, Page, TaskCount, TaskRecord,
-    TaskStats, rules::stats::by_state,
+    Availability, Error, Filter, LimitUse, LimitedBy, NodeRecord, TaskCount, TaskRecord, TaskStats,
+    rules::stats::by_state,
 };
 
-/// How many tasks of a kind are read for their labels at most.
-const LABELLED: u32 = 1000;
+/// How many tasks of a kind are examined for their labels at most.
+const LABELLED: usize = 1000;
 
 impl Client {
     /// Returns how many tasks there are by kind: how many a node can claim now, how many sleep or wait, and why tasks
@@ -26,12 +26,12 @@ impl Client {
     /// SQLite and an etcd store with an index in memory (`memory-index=true`) keep counts, so the call takes
     /// milliseconds, however many tasks there are. It reads an index entry for each sleeping task whose time has come,
     /// and up to 2,000 live tasks to find the oldest. Other stores read every task. The reason `labels` is determined
-    /// from the first 1,000 live tasks of a kind, and only if a node of the kind selects labels and no other node of it has
-    /// room; so are the reasons of tasks which the node with room does not take.
-    /// Of a kind that has waiting tasks and no node with room, the first 1,000 sleeping tasks are read, and those that they
-    /// wait for: tasks whose waits are over count for what else holds them back, as in
-    /// [`wait_reasons`](Self::wait_reasons). While more tasks are claimed than live nodes have claims, the first 1,000
-    /// claimed tasks of each kind are read, for the reason `lost`.
+    /// from the first 1,000 live tasks of a kind among the first 10,000 of all, and only if a node of the kind selects labels
+    /// and no other node of it has room; so are the reasons of tasks which the node with room does not take.
+    /// The first 1,000 tasks that wait for others are read, of all kinds together, and at most 10,000 of those that they
+    /// wait for: tasks whose waits are over count as available, and for what else holds them back, as in
+    /// [`wait_reasons`](Self::wait_reasons). While more tasks are claimed than live nodes have claims, the first 10,000
+    /// claimed tasks are read, for the reason `lost`. Each of these is one read, however many kinds there are.
     ///
     /// # Errors
     ///
@@ -65,21 +65,16 @@ impl Client {
         if kinds.iter().any(|(of, _)| may_await(of)) {
             self.read_awaiting(&mut kinds, &nodes).await?;
         }
-        for (of, by_labels) in &mut kinds {
-            if *by_labels {
-                self.read_labels(of, &nodes, at).await?;
-            }
-            if of.waiting > 0 && is_held(of, &nodes, &limits) {
-                self.read_waits(of, &nodes).await?;
-            }
+        if kinds.iter().any(|(_, by_labels)| *by_labels) {
+            self.read_labels(&mut kinds, &nodes, at).await?;
+        }
+        if kinds.iter().any(|(of, _)| of.waiting > 0) {
+            self.read_waits(&mut kinds, &nodes).await?;
         }
         // Live nodes have no claim of a task whose node has died.
         let claimed: u64 = kinds.iter().map(|(of, _)| of.claimed).sum();
         if claimed > nodes.iter().map(|node| node.claims).sum() {
-            let claimed = kinds.iter_mut().filter(|(of, _)| of.claimed > 0);
-            for (of, _) in claimed {
-                self.read_lost(of, &nodes, at).await?;
-            }
+            self.read_lost(&mut kinds, &nodes, at).await?;
         }
         let mut held = kinds.iter().flat_map(|(of, _)| &of.held_back);
         if held.any(|held| held.reason.is_of_nodes())
@@ -98,41 +93,49 @@ impl Client {
         })
     }
 
-    /// Adds the tasks whose labels no node selects, or no node with room.
+    /// Adds the tasks whose labels no node selects, or no node with room, of the kinds for which it depends on labels.
     async fn read_labels(
         &self,
-        of: &mut KindStats,
+        kinds: &mut [(KindStats, bool)],
         nodes: &[NodeRecord],
         now: Timestamp,
     ) -> Result<(), Error> {
+        let mut kinds: Vec<&mut KindStats> = kinds
+            .iter_mut()
+            .filter_map(|(of, by_labels)| by_labels.then_some(of))
+            .collect();
         let live = StateKind::ALL
             .into_iter()
             .filter(|state| !state.is_terminal());
         let filter = Filter {
-            kind: Some(of.kind.clone()),
+            kind: match kinds.as_slice() {
+                [only] => Some(only.kind.clone()),
+                _ => None,
+            },
             states: live.collect(),
             ..Filter::default()
         };
-        let page = Page {
-            after: 0,
-            limit: LABELLED,
-        };
-        let records = self.store.registry().list(&filter, page).await?;
-        let at_least = records.len() >= LABELLED as usize;
-        let (mut labels, mut others) = (Vec::new(), Vec::new());
-        for record in &records {
-            match WaitReason::of(record, nodes, now) {
-                Some(reason @ WaitReason::Labels(_)) => labels.push(reason),
-                Some(
-                    reason @ (WaitReason::NotClaiming(_)
-                    | WaitReason::Fault { .. }
-                    | WaitReason::Full(_)),
-                ) if group_has_room(record, nodes, now) => others.push(reason),
-                _ => {}
+        let records = self.first_of_stats(&filter).await?;
+        let is_part = records.len() >= MOST_READ;
+        for of in &mut kinds {
+            let of_kind = records.iter().filter(|one| one.task.kind == of.kind);
+            let of_kind: Vec<_> = of_kind.take(LABELLED).collect();
+            let at_least = is_part || of_kind.len() >= LABELLED;
+            let (mut labels, mut others) = (Vec::new(), Vec::new());
+            for record in of_kind {
+                match WaitReason::of(record, nodes, now) {
+                    Some(reason @ WaitReason::Labels(_)) => labels.push(reason),
+                    Some(
+                        reason @ (WaitReason::NotClaiming(_)
+                        | WaitReason::Fault { .. }
+                        | WaitReason::Full(_)),
+                    ) if group_has_room(record, nodes, now) => others.push(reason),
+                    _ => {}
+                }
             }
+            of.labels_hold(grouped(labels.into_iter(), at_least));
+            of.also_held(grouped(others.into_iter(), at_least));
         }
-        of.labels_hold(grouped(labels.into_iter(), at_least));
-        of.also_held(grouped(others.into_iter(), at_least));
         Ok(())
     }
 }
@@ -143,19 +146,6 @@ fn group_has_room(record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) -> 
     let state = record.state.as_ref().ok();
     let group = state.map(|state| Wanted::of_group(record, state, now));
     group.is_some_and(|group| WaitReason::for_room(group, nodes).is_ok())
-}
-
-/// Returns whether tasks of the kind may stay unclaimed after the tasks that they wait for have ended: no node with room
-/// takes every one, or limits are in use.
-fn is_held(of: &KindStats, nodes: &[NodeRecord], limits: &[LimitUse]) -> bool {
-    let wanted = Wanted {
-        kind: &of.kind,
-        version: 0,
-        labels: None,
-        overdue: true,
-    };
-    let selects = nodes.iter().any(|node| !node.spec.labels.is_empty());
-    selects || !limits.is_empty() || WaitReason::for_room(wanted, nodes).is_err()
 }
 
 /// Returns the counts by kind and state.

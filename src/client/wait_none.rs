@@ -2,22 +2,28 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::sleep;
-use windlass_statemachine::{StateKind, TaskId};
+use windlass_statemachine::{StateKind, TaskId, TaskState};
 
 use super::{
-    Client,
+    Client, WaitReason,
+    reasons::Lookup,
     wait::{LOOK_AGAIN, Retries, next},
 };
-use crate::store::{Change, ChangeKind, Error, Filter, Query, changes::Subscription};
+use crate::store::{
+    Change, ChangeKind, Error, Filter, Order, Query, TaskRecord, changes::Subscription,
+    rules::claim::is_claimable,
+};
 
 /// The minimum time between two searches for a matching task.
 const LOOK_APART: Duration = Duration::from_millis(50);
 
 impl Client {
-    /// Waits until no matching task is runnable, claimed or in fault: each has ended, is paused,
-    /// sleeps, or is quarantined. Reads only live tasks, and reads them again only when the task
-    /// that was last found busy has changed.
+    /// Waits until no matching task is due or claimed, waits for its next attempt, or has waited for tasks that have all
+    /// ended: each has ended, is paused, sleeps until a later time, waits for a live task or a signal, or is quarantined.
+    /// Reads only live tasks, the sleeping ones after the others, and reads them again only when the task that was last
+    /// found busy has changed.
     ///
     /// # Errors
     ///
@@ -114,8 +120,62 @@ impl Client {
                 return Ok(Some(found));
             }
         }
-        Ok(None)
+        match with(&[StateKind::Sleeping]) {
+            // Of other filters, no unclaimed sleeping task matches.
+            Some(asleep) if may_sleep(filter) => self.awake(asleep).await,
+            _ => Ok(None),
+        }
     }
+
+    /// Returns a task among the unclaimed sleeping ones that a node claims at once or that waits for its next attempt: the
+    /// one with the earliest wake-up.
+    async fn awake(&self, asleep: Filter) -> Result<Option<TaskId>, Error> {
+        let query = Query::new(asleep).order(Order::Due).limit(ASLEEP);
+        let query = query.without_props();
+        let (mut lookup, mut cursor) = (Lookup::new(self), None);
+        loop {
+            let page = self.page(&query, cursor.as_ref()).await?;
+            let now = self.now();
+            let free = page.tasks.into_iter().filter(|one| one.node.is_none());
+            let (waiting, others): (Vec<_>, Vec<_>) =
+                free.partition(|one| one.state.as_ref().is_ok_and(TaskState::is_waiting));
+            let found = others.iter().find(|one| is_awake(one, now));
+            if let Some(found) = found {
+                return Ok(Some(found.task.id.clone()));
+            }
+            let reasons = lookup.reasons(&waiting, &[]).await?;
+            let mut judged = waiting.iter().zip(reasons);
+            let over = judged.find(|(_, of)| !matches!(of, Some(WaitReason::Tasks(_))));
+            if let Some((found, _)) = over {
+                return Ok(Some(found.task.id.clone()));
+            }
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Returns whether unclaimed sleeping tasks may match a filter.
+fn may_sleep(filter: &Filter) -> bool {
+    let is_claimed = filter.node.is_some() || filter.claimed;
+    !(is_claimed || filter.quarantined || filter.awaits_signal || filter.is_of_ends())
+}
+
+/// How many sleeping tasks are read at once.
+const ASLEEP: u32 = 10_000;
+
+/// Returns whether an unclaimed sleeping task can be claimed, or waits for its next attempt.
+fn is_awake(record: &TaskRecord, now: Timestamp) -> bool {
+    let Ok(state) = &record.state else {
+        return false;
+    };
+    let awaits_signal = state.awaits_signal().is_some();
+    // Signals that a handler has kept wake nothing.
+    let is_commanded = record.commands > 0 && !(awaits_signal && state.kept_signals > 0);
+    let is_retry = state.attempts > 0 && !awaits_signal;
+    is_retry || is_claimable(state, is_commanded, now)
 }
 
 /// The states of tasks that have not ended.

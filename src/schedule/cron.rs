@@ -356,4 +356,6 @@ fn parser() -> CronParser {
 }
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod tests;

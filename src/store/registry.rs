@@ -195,6 +195,7 @@ pub trait Registry: Send + Sync + 'static {
             after: None,
             limit: rules::failures::READ,
             without_props: true,
+            only_waiting: false,
         };
         let records = match self.span(&filter, span.clone()).await {
             Err(error) if error.is_retryable() => return Err(error),

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use windlass_statemachine::{Kind, TaskStatus};
+use windlass_statemachine::{Kind, TaskState, TaskStatus};
 
 use crate::{
     client::{NotRun, Stats, WaitReason},
@@ -102,12 +102,13 @@ pub struct TaskWhyForm {
 }
 
 impl TaskWhyForm {
-    /// Returns the form for a task, with what [`Client::wait_reasons`](crate::Client::wait_reasons) has returned for it.
-    /// `sees_others`: whether the caller may see nodes and other tasks; `sees_errors`: whether it may see the errors of the
+    /// Returns the form for a task, with what [`Client::wait_reasons`](crate::Client::wait_reasons) has returned for it, at
+    /// this time. `sees_others`: whether the caller may see nodes and other tasks; `sees_errors`: whether it may see the errors of the
     /// task.
     pub fn new(
         record: &TaskRecord,
         reason: Option<&WaitReason>,
+        now: Timestamp,
         (sees_others, sees_errors): (bool, bool),
     ) -> Self {
         Self {
@@ -117,18 +118,18 @@ impl TaskWhyForm {
                 // What a task has declared itself names no other.
                 Some(reason @ WaitReason::Signal(_)) => Some(reason.to_string()),
                 Some(reason) => sees_others.then(|| reason.to_string()),
-                None => Some(present(record, sees_others, sees_errors)),
+                None => Some(present(record, now, (sees_others, sees_errors))),
             },
         }
     }
 }
 
 /// Returns what a task does that nothing holds back.
-fn present(record: &TaskRecord, sees_nodes: bool, sees_errors: bool) -> String {
+fn present(record: &TaskRecord, now: Timestamp, (sees_nodes, sees_errors): (bool, bool)) -> String {
     let Ok(state) = &record.state else {
         return "its record cannot be read".to_owned();
     };
-    let present = doing(&state.status, record, sees_nodes);
+    let present = doing(state, record, now, sees_nodes);
     match state.errors.last() {
         // A task that fails, and one whose nodes are lost one after the other.
         Some(last) if state.attempts > 0 && !state.code().is_terminal() => {
@@ -146,12 +147,19 @@ fn present(record: &TaskRecord, sees_nodes: bool, sees_errors: bool) -> String {
     }
 }
 
-fn doing(status: &TaskStatus, record: &TaskRecord, sees_nodes: bool) -> String {
-    match (status, &record.node) {
+fn doing(state: &TaskState, record: &TaskRecord, now: Timestamp, sees_nodes: bool) -> String {
+    match (&state.status, &record.node) {
         (_, Some(node)) if sees_nodes => format!("node '{node}' has claimed it"),
         (_, Some(_)) => "a node has claimed it".to_owned(),
         (status, None) if record.commands > 0 && !status.code().is_terminal() => {
             "a command waits in its queue, and a node will claim it".to_owned()
+        }
+        (TaskStatus::Sleeping { until }, None) if *until <= now => {
+            format!("its time, {until:.0}, has come, and a node will claim it")
+        }
+        // Otherwise the tasks that it waits for are the reason.
+        (TaskStatus::Sleeping { .. }, None) if state.is_waiting() => {
+            "the tasks that it waits for have ended, and a node will claim it".to_owned()
         }
         (TaskStatus::Sleeping { until }, None) => format!("it sleeps until {until:.0}"),
         (TaskStatus::Paused, None) => "it is paused until it is resumed".to_owned(),

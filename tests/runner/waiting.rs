@@ -99,6 +99,82 @@ async fn parked_tasks_are_idle_and_match() {
     assert_eq!(world.code(&id).await, StateKind::Completed);
 }
 
+/// Regression: `wait --idle` ended while a task was due, waited for its next attempt, or had waited for tasks that had all
+/// ended.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_a_node_would_claim_or_that_is_tried_again_is_busy() {
+    let world = World::new().await;
+    let all = Filter::default();
+    let is_busy = async || {
+        let idle = world.client.wait_idle(&all);
+        tokio::time::timeout(secs(30), idle).await.is_err()
+    };
+    // No node takes the tasks.
+    let due = world.now() + jiff::SignedDuration::from_mins(1);
+    let sleeper = NewTask::new("none").id("due").start_at(due);
+    world.client.submit(sleeper).await.unwrap();
+    assert!(!is_busy().await, "it sleeps until later");
+    tokio::time::sleep(secs(90)).await;
+    assert!(is_busy().await, "it is due");
+    world.client.delete("due").await.unwrap();
+    let over = NewTask::new("none").id("over").after(["missing"]);
+    world.client.submit(over).await.unwrap();
+    assert!(is_busy().await, "its wait is over");
+    world.client.delete("over").await.unwrap();
+    assert!(!is_busy().await);
+    let fails = async |_: TaskContext| -> Result<Message, windlass::BoxError> { Err("no".into()) };
+    let node = world
+        .node("n")
+        .handler("fails", fails)
+        .start()
+        .await
+        .unwrap();
+    let retries = windlass::Retry::exponential(3, Duration::from_secs(3600));
+    let id = world
+        .client
+        .submit(NewTask::new("fails").retry(retries))
+        .await;
+    let id = id.unwrap().into_id();
+    let parked = async {
+        loop {
+            let record = world.client.get(&id).await.unwrap();
+            let code = record.state.unwrap().code();
+            if code == StateKind::Sleeping && record.node.is_none() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(secs(30), parked)
+        .await
+        .expect("a failed attempt");
+    assert!(is_busy().await, "it waits for its next attempt");
+    node.shutdown().await;
+}
+
+/// Regression: the sleeping tasks were read once for each kind that had waiting tasks.
+#[tokio::test(start_paused = true)]
+async fn the_counts_read_waiting_tasks_once_however_many_kinds_have_some() {
+    let world = World::new().await;
+    world
+        .client
+        .submit(NewTask::new("k0").id("live"))
+        .await
+        .unwrap();
+    let mut reads = Vec::new();
+    for kinds in [0..3, 3..60] {
+        let tasks = kinds.map(|n| NewTask::new(format!("k{n}")).after(["live"]));
+        for submitted in world.client.submit_many(tasks).await {
+            submitted.unwrap();
+        }
+        let before = world.faults.calls(Operation::Read);
+        let stats = world.client.stats().await.unwrap();
+        assert!(stats.kinds.iter().all(|of| of.waiting == 1));
+        reads.push(world.faults.calls(Operation::Read) - before);
+    }
+    assert_eq!(reads[0], reads[1]);
+}
+
 /// Ten thousand waits would read the nodes ten thousand times.
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_sleeping_task_reads_the_task_and_no_nodes() {

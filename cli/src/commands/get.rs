@@ -6,7 +6,7 @@ use windlass::{
     Client, Command, TaskId, TaskState,
     client::WaitReason,
     jiff::Timestamp,
-    store::{Change, ChangeKind, CommandRecord, Error, TaskRecord},
+    store::{Change, CommandRecord, Error, TaskRecord},
     wire::RecordForm,
 };
 
@@ -16,11 +16,8 @@ use crate::{
     output::Output,
     parse,
     text::one_line,
-    view::{age, change_text, due, progress_text, state_name, text},
+    view::{age, change_text, claimed_at, due, progress_text, state_name, text},
 };
-
-/// The number of recent changes in which the claim of a task is looked up.
-const CLAIM_WITHIN: u32 = 100;
 
 /// Which task.
 #[derive(Debug, clap::Args)]
@@ -101,19 +98,6 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         }
     }
     Ok(Exit::Ok)
-}
-
-/// Returns when the node of a task claimed it, if that is among the recent changes.
-async fn claimed_at(client: &Client, record: &TaskRecord) -> Result<Option<Timestamp>, Failure> {
-    if record.node.is_none() {
-        return Ok(None);
-    }
-    let is_claim = |change: &&Change| match change.what {
-        ChangeKind::Claimed { fence, .. } => fence == record.fence,
-        _ => false,
-    };
-    let changes = client.history(&record.task.id, CLAIM_WITHIN).await?;
-    Ok(changes.iter().rev().find(is_claim).map(|change| change.at))
 }
 
 fn show(

@@ -122,7 +122,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let mut rows = Vec::new();
     loop {
         query.limit = left.min(PAGE);
-        let page = client.page(&query, cursor.as_ref()).await?;
+        let page = client
+            .page(&query, cursor.as_ref())
+            .await
+            .map_err(of_sort)?;
         let mut records = page.tasks;
         left -= u32::try_from(records.len()).unwrap_or(left);
         shown += records.len();
@@ -153,10 +156,15 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             && args.waits.is_none()
             && is_first
             && matches!(order, Order::Submitted | Order::Id);
-        out.note(if is_all {
-            "there are no tasks"
-        } else {
-            "no task matches"
+        out.note(match order {
+            _ if is_all => "there are no tasks",
+            Order::Due => {
+                "no sleeping task matches; '--sort due' lists only sleeping tasks, by the time at which they wake"
+            }
+            Order::Ended => {
+                "no ended task matches; '--sort ended' lists only ended tasks, by the time of their end"
+            }
+            _ => "no task matches",
         });
     }
     if has_own_ids && order == Order::Id && args.sort.is_none() && is_first {
@@ -166,6 +174,16 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         );
     }
     Ok(Exit::Ok)
+}
+
+/// Names the option in an error about the order.
+fn of_sort(error: Error) -> Failure {
+    match error {
+        Error::Invalid(invalid) if invalid.field() == "order" => {
+            Failure::Usage(format!("--sort: {}", invalid.reason()))
+        }
+        error => error.into(),
+    }
 }
 
 /// Returns whether windlass could have made the id, which then begins with the time of the submit.

@@ -145,7 +145,7 @@ async fn select(
         records.retain(|r| r.state.as_ref().is_ok_and(|s| s.since < before));
         selected += records.len();
         if show {
-            view::records(out, &records, client.store().clock().now())?;
+            view::records(client, out, &records).await?;
         }
     }
     Ok(selected)

@@ -46,8 +46,8 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Filters")]
     all: bool,
 
-    /// Wait only until no matching task is due, claimed or waits for another attempt: the others sleep, are paused or
-    /// have ended
+    /// Wait only until no matching task is due or claimed, waits for its next attempt, or has waited for tasks that have
+    /// all ended: the others sleep, wait for live tasks or signals, are paused or have ended
     #[arg(long)]
     idle: bool,
 

@@ -110,7 +110,7 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
     let nodes = client.nodes().await?;
     let records = std::slice::from_ref(&record);
     let reason = client.wait_reasons(records, &nodes).await?.pop().flatten();
-    let mut form = TaskWhyForm::new(&record, reason.as_ref(), (true, true));
+    let mut form = TaskWhyForm::new(&record, reason.as_ref(), client.now(), (true, true));
     form.no_writes = client.write_error().await.map(|error| error.to_string());
     if out.is_json() {
         out.json(&form)?;

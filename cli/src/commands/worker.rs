@@ -273,6 +273,7 @@ pub(crate) async fn folders(
 ///
 /// The reason why the node could not start.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    serving::check_beside(&args.serve)?;
     let client = global.client_within(STORE_WAIT).await?;
     // Before the node starts, so that it records.
     let exporter = match args.serve.is_empty() {

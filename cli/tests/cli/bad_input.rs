@@ -377,3 +377,16 @@ fn a_sleeping_task_is_resumed_and_not_retried() {
     let none = env.run(&["retry", "--kind", "other", "--yes"]).ok();
     assert_eq!(none.err, "retry: no task matches\n");
 }
+
+/// Regression: the error advised options that only `serve` has.
+#[test]
+fn a_worker_that_serves_advises_only_its_own_options() {
+    let env = Env::new();
+    let ran = env.run(&["worker", "--serve", "0.0.0.0:0"]).code(2);
+    let says = "--serve: address 0.0.0.0:0 can be reached";
+    assert!(ran.err.contains(says), "{ran:?}");
+    assert!(
+        !ran.err.contains("--tls") && !ran.err.contains("--behind"),
+        "{ran:?}"
+    );
+}

@@ -128,21 +128,16 @@ fn an_import_notes_what_is_no_longer_in_the_crontab() {
     let changed = crontab("0 6 * * * one\n");
     for _ in 0..2 {
         let ran = import(&changed);
-        for at in [0, 1] {
-            let gone = id(&first, at);
-            let says = format!(
-                "note: '{gone}' is no longer in this crontab, from which it was imported, and still runs"
-            );
-            assert!(ran.err.contains(&says), "{ran:?}");
-            assert!(
-                ran.err
-                    .contains(&format!("windlass schedule delete {gone}`")),
-                "{ran:?}"
-            );
-        }
-        assert_eq!(ran.err.matches("no longer").count(), 2, "{ran:?}");
+        assert_eq!(id(&ran, 0), id(&first, 0), "the changed line");
+        let gone = id(&first, 1);
+        let says = format!(
+            "note: '{gone}' is no longer in this crontab, from which it was imported, and still runs"
+        );
+        assert!(ran.err.contains(&says), "{ran:?}");
+        let delete = format!("windlass schedule delete {gone}`");
+        assert!(ran.err.contains(&delete), "{ran:?}");
+        assert_eq!(ran.err.matches("no longer").count(), 1, "{ran:?}");
     }
-    env.run(&["schedule", "delete", &id(&first, 0)]).ok();
     env.run(&["schedule", "delete", &id(&first, 1)]).ok();
     assert!(!import(&changed).err.contains("no longer"));
     // Standard input is a crontab, too.
@@ -152,16 +147,115 @@ fn an_import_notes_what_is_no_longer_in_the_crontab() {
     assert_eq!(ran.err.matches("no longer").count(), 1, "{ran:?}");
 }
 
+/// Regression: the lines of `/etc/crontab` were imported with `root` as the program.
 #[test]
-fn a_crontab_with_a_column_for_the_user_is_noted() {
+fn a_crontab_with_a_column_for_the_user_needs_an_option() {
     let env = Env::new();
     let file = env.write("crontab", "17 * * * * root run-parts /etc/cron.hourly\n");
-    let ran = env.run(&["schedule", "import", &file, "--dry-run"]).ok();
+    for more in [&[][..], &["--dry-run"]] {
+        env.run(&[&["schedule", "import", &file], more].concat())
+            .fails(
+                2,
+                &["line 1: 'root' is the name of a user", "--user-column"],
+            );
+    }
+    assert!(!std::path::Path::new(&env.path("store.db")).exists());
+    env.run(&["schedule", "import", "/etc/crontab"])
+        .fails(2, &["give --user-column"]);
+    let words = ["schedule", "import", &file, "--user-column", "-o", "json"];
+    let ran = env.run(&words).ok();
+    let props = &ran.lines()[0]["spec"]["run"]["props"];
+    assert_eq!(props, &json!({"shell": "run-parts /etc/cron.hourly"}));
     assert!(
         ran.err
-            .contains("note: line 1: 'root' is imported as the program"),
+            .contains("(root) is left out: a command runs as the user of its worker"),
         "{ran:?}"
     );
+}
+
+/// Regression: an edited line became a second schedule, and both fired.
+#[test]
+fn an_import_updates_the_schedules_of_edited_lines() {
+    let env = Env::new();
+    let import = |text: &str| {
+        let file = env.write("crontab", text);
+        let ran = env.run(&["schedule", "import", &file, "-o", "json"]).ok();
+        let lines = ran.lines();
+        let of = |line: &serde_json::Value| {
+            let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+            let (spec, id) = (&line["spec"], text(&line["id"]));
+            (
+                id,
+                text(&line["action"]),
+                text(&spec["cron"][0]),
+                text(&spec["run"]["props"]["shell"]),
+            )
+        };
+        lines.iter().map(of).collect::<Vec<_>>()
+    };
+    let first = import(
+        "# name: nightly\n0 1 * * * backup --all\n0 2 * * * report\n0 3 * * * report\n@daily other -x\n",
+    );
+    let ids: Vec<&str> = first.iter().map(|line| line.0.as_str()).collect();
+    assert_eq!(ids[0], "nightly");
+    assert!(ids[1].starts_with("cron-report-"), "{ids:?}");
+    assert_eq!(ids[2], format!("{}-2", ids[1]));
+    // Times, a command, the place of a line and a new line above.
+    let edited = import(
+        "@hourly new\n# name: nightly\n30 1 * * * backup --most\n0 2 * * * report\n15 3 * * * report\n@daily other -y\n",
+    );
+    let of = |n: usize| {
+        (
+            edited[n].0.as_str(),
+            edited[n].1.as_str(),
+            edited[n].3.as_str(),
+        )
+    };
+    assert_eq!((of(0).1, of(0).2), ("created", "new"));
+    assert_eq!(of(1), ("nightly", "updated", "backup --most"));
+    assert_eq!((of(2).0, of(2).1), (ids[1], "exists"));
+    assert_eq!(of(3), (ids[2], "updated", "report"));
+    assert_eq!(of(4), (ids[3], "updated", "other -y"));
+    assert_eq!(edited[3].2, "15 3 * * *");
+    assert_eq!(env.json(&["schedule", "list"]).as_array().unwrap().len(), 5);
+    // What an operator has set besides stays.
+    env.run(&["schedule", "update", "nightly", "--overlap", "kill"])
+        .ok();
+    import("# name: nightly\n0 4 * * * backup --most\n");
+    let stored = env.json(&["schedule", "get", "nightly"]);
+    assert_eq!(stored["spec"]["cron"], json!(["0 4 * * *"]));
+    assert_eq!(stored["spec"]["overlap"], "kill");
+    // A name that a schedule of another origin has.
+    let other = env.write("other", "# name: nightly\n0 5 * * * else\n");
+    env.run(&["schedule", "import", &other])
+        .fails(2, &["line 2: schedule 'nightly' exists", "another name"]);
+}
+
+/// The ids of earlier imports were made of the times too.
+#[test]
+fn a_schedule_of_an_earlier_import_is_updated_by_its_label() {
+    let env = Env::new();
+    let file = env.write("crontab", "0 1 * * * backup --all\n");
+    let words = ["schedule", "import", &file, "-o", "json"];
+    let new = env.run(&[&words[..], &["--dry-run"]].concat()).ok().lines();
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let path = std::fs::canonicalize(&file).unwrap();
+    let label = format!("{}:{}", machine.trim(), path.display());
+    let line = json!({
+        "op": "submit", "id": "cron-backup-0badcafe", "kind": "schedule", "props": new[0]["spec"],
+        "labels": {"crontab": label}, "start_at": "2099-01-01T00:00:00Z",
+    });
+    let lines = env.write("lines", &line.to_string());
+    env.run(&["apply", &lines]).ok();
+    env.write("crontab", "0 2 * * * backup --all\n");
+    let updated = env.run(&words).ok().lines();
+    assert_eq!(
+        (&updated[0]["id"], &updated[0]["action"]),
+        (&json!("cron-backup-0badcafe"), &json!("updated"))
+    );
+    let listed = env.json(&["schedule", "list"]);
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed[0]["spec"]["cron"], json!(["0 2 * * *"]));
 }
 
 #[test]

@@ -189,3 +189,28 @@ async fn a_task_names_the_full_nodes_or_the_labels_that_it_waits_for() {
     full.shutdown().await;
     picky.shutdown().await;
 }
+
+/// Regression: a task that was claimed again seconds ago was shown as running since its submit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claimed_task_runs_since_its_claim() {
+    let env = Env::new();
+    env.run(&["submit", "stay", "--id", "first"]).ok();
+    let since = || {
+        let listed = env.run(&["list"]).ok().out;
+        let row = listed.lines().find(|line| line.starts_with("first "));
+        let words = row.and_then(|row| row.split_whitespace().nth(3));
+        words.unwrap_or_else(|| panic!("{listed}")).to_owned()
+    };
+    let store = rusqlite::Connection::open(env.path("store.db")).unwrap();
+    let old =
+        "UPDATE windlass_states SET state = json_set(state, '$.since', '2020-01-01T00:00:00Z')";
+    assert_eq!(store.execute(old, ()).unwrap(), 1);
+    drop(store);
+    assert!(since().ends_with('d'), "it waits for years");
+    let node = env.node("n1").await;
+    while env.json(&["get", "first"])["node"].is_null() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(since().ends_with('s'), "it has run for seconds");
+    node.shutdown().await;
+}

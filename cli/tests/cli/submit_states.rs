@@ -71,3 +71,55 @@ fn a_free_id_frees_no_unique_key() {
     submit("b").fails(1, &["the unique key 'k'"]);
     submit("a").ok();
 }
+
+/// Regression: `submit --after TYPO` ran at once.
+#[test]
+fn a_submit_waits_only_for_tasks_that_exist() {
+    let env = Env::new();
+    env.run(&["submit", "k", "--id", "a"]).ok();
+    for option in ["--after", "--after-ok"] {
+        let submit = ["submit", "-q", "k", "--id", "b", option, "a,typo"];
+        env.run(&submit).fails(
+            3,
+            &[option, "task 'typo' does not exist", "--allow-missing"],
+        );
+        env.run(&["get", "b"]).code(3);
+    }
+    env.run(&["submit", "k", "--id", "b", "--after", "a"]).ok();
+    let allowed = [
+        "submit",
+        "k",
+        "--id",
+        "c",
+        "--after",
+        "typo",
+        "--allow-missing",
+    ];
+    let ran = env.run(&allowed).ok();
+    assert!(ran.err.contains("'typo'"), "{ran:?}");
+    // A repeated submit is not checked: what the task waits for may have been deleted since.
+    let again = [
+        "submit",
+        "k",
+        "--id",
+        "c",
+        "--after",
+        "typo",
+        "--idempotent",
+    ];
+    env.run(&again).ok();
+    let lines = "{\"kind\":\"k\",\"id\":\"l1\"}
+{\"kind\":\"k\",\"id\":\"l2\",\"after\":[\"l1\"]}
+{\"kind\":\"k\",\"id\":\"l3\",\"after_ok\":[\"typo\"]}
+{\"kind\":\"k\",\"id\":\"l4\",\"after\":[\"l3\"]}
+";
+    let ran = env.run_with(&["submit", "--lines", "-"], lines).code(1);
+    assert!(ran.err.contains("line 3: after_ok: task 'typo'"), "{ran:?}");
+    assert!(ran.err.contains("line 4: after: task 'l3'"), "{ran:?}");
+    assert!(ran.out.contains("2 submitted, 2 not submitted"), "{ran:?}");
+    let ran = env.run_with(
+        &["submit", "--lines", "-", "--allow-missing", "--idempotent"],
+        lines,
+    );
+    assert!(ran.ok().out.contains("2 submitted, 2 were there"));
+}

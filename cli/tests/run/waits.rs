@@ -238,7 +238,16 @@ fn a_submitted_task_waits_for_a_task_of_the_store() {
 fn a_tree_has_the_tasks_of_a_circle() {
     let place = Place::new();
     for (id, after) in [("a", "b"), ("b", "a"), ("c", "b")] {
-        let words = ["submit", "exec", "--id", id, "--after", after, "--props"];
+        let words = [
+            "submit",
+            "exec",
+            "--id",
+            id,
+            "--allow-missing",
+            "--after",
+            after,
+            "--props",
+        ];
         let (code, _, err) = place.run(&[&words[..], &["{\"command\":\"true\"}"]].concat());
         assert_eq!(code, 0, "{err}");
     }
@@ -328,7 +337,16 @@ fn a_line_whose_task_is_there_already_may_wait_for_a_pruned_task() {
 #[test]
 fn a_task_whose_wait_is_over_says_what_else_it_waits_for() {
     let place = Place::new();
-    let words = ["submit", "exec", "--id", "w", "--after", "never", "--props"];
+    let words = [
+        "submit",
+        "exec",
+        "--id",
+        "w",
+        "--allow-missing",
+        "--after",
+        "never",
+        "--props",
+    ];
     assert_eq!(
         place
             .run(&[&words[..], &["{\"command\":\"true\"}"]].concat())

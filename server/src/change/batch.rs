@@ -5,10 +5,11 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use futures::{StreamExt, stream};
 use windlass::{
     TaskId,
+    client::SameRequest,
     store::{Done, IfExists, Operation, Submit, Transaction},
 };
 
-use super::{Admitted, Change};
+use super::{Admitted, Asked, Change};
 use crate::problem::Problem;
 
 /// How many tasks are read at once to compare them with a scope.
@@ -23,18 +24,22 @@ struct Ready {
 }
 
 impl Change<'_> {
-    /// Applies submits, each on its own.
+    /// Applies submits, each on its own. `same` says which of their tasks count as existing for the others.
     pub(crate) async fn submits(
         &self,
-        submits: Vec<Submit>,
+        asked: Vec<Asked>,
+        same: SameRequest,
         key: Option<&str>,
     ) -> Vec<Result<Done, Problem>> {
-        let mut results = Vec::with_capacity(submits.len());
-        let mut rest: VecDeque<Submit> = submits.into();
+        let key_of = |n: usize| key.map(|key| format!("{key}-{n}"));
+        let mut refused = self.missing(&asked, same, key_of).await.into_iter();
+        let mut results = Vec::with_capacity(asked.len());
+        let mut rest: VecDeque<Submit> = asked.into_iter().map(|one| one.submit).collect();
         while !rest.is_empty() {
             let batch = self.next_batch(&mut rest);
             let begin = results.len();
-            results.extend(self.batch(batch, begin, key).await);
+            let refused = refused.by_ref().take(batch.len()).collect();
+            results.extend(self.batch((batch, refused), begin, key).await);
         }
         results
     }
@@ -62,12 +67,16 @@ impl Change<'_> {
 
     async fn batch(
         &self,
-        batch: Vec<Submit>,
+        (batch, refused): (Vec<Submit>, Vec<Option<Problem>>),
         begin: usize,
         key: Option<&str>,
     ) -> Vec<Result<Done, Problem>> {
         let keys = (begin..).map(|n| key.map(|key| format!("{key}-{n}")));
-        let admitted = batch.into_iter().zip(keys).map(|(submit, key)| async move {
+        let batch = batch.into_iter().zip(refused).zip(keys);
+        let admitted = batch.map(|((submit, refused), key)| async move {
+            if let Some(refused) = refused {
+                return Err(refused);
+            }
             let operation = Operation::Submit(submit);
             let Admitted { guards, adds, .. } = self.admit(&operation, &BTreeSet::new()).await?;
             let transaction = self.transaction(operation.clone(), guards, key.as_deref())?;

@@ -2,6 +2,7 @@
 
 mod admit;
 mod batch;
+mod missing;
 mod quota;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -13,6 +14,7 @@ use windlass::{
 };
 
 pub(crate) use admit::check_runs;
+pub(crate) use missing::Asked;
 
 use crate::{access::Operator, app::App, key::KEY, problem::Problem};
 

@@ -159,7 +159,9 @@ fn table(page: &Page, counts: &[Count], stats: Option<&Stats>) -> Markup {
                         }
                         @if stats.is_some() {
                             td.number { @if let Some(due) = oldest(kind) {
-                                a href={ (page.base) "/tasks?order=due&kind=" (encoded(kind)) } { (page.ago(due)) }
+                                // A list by wake-up has no runnable task.
+                                @let first = if of.contains_key("runnable") { "state=runnable&reversed=true" } else { "order=due" };
+                                a href={ (page.base) "/tasks?" (first) "&kind=" (encoded(kind)) } { (page.ago(due)) }
                             } }
                         }
                     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use windlass::{
     client::activity::Summary,
     schedule::Schedule,
-    statemachine::wire::{Line, TaskForm},
+    statemachine::wire::Line,
     store::{Change, CommandRecord, NodeCommand},
     wire::{
         FailuresForm, GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm,
@@ -48,10 +48,13 @@ pub(crate) fn schema(name: &str) -> Value {
         "openapi" => json!({"description": "An OpenAPI 3.1 document.", "type": "object"}),
         "problem" => output::<problem::Form<'_>>(),
         "index" => output::<table::index::IndexForm>(),
-        "task" => input::<TaskForm>(),
+        "task" => input::<submits::NewTaskForm>(),
         "task-or-tasks" => either(
             "TaskOrTasks",
-            vec![input::<TaskForm>(), array(input::<TaskForm>())],
+            vec![
+                input::<submits::NewTaskForm>(),
+                array(input::<submits::NewTaskForm>()),
+            ],
         ),
         "task-page" => output::<TaskPage<'_>>(),
         "record" => output::<RecordForm<'_>>(),

@@ -9,6 +9,7 @@ use axum::{
 };
 use futures::{FutureExt, StreamExt, stream};
 use serde::Serialize;
+use windlass::client::SameRequest;
 
 use super::submits::{Outcome, read, submit_each};
 use crate::{access::Operator, app::App, change::Change, paced, problem::Problem};
@@ -18,11 +19,12 @@ const AT_ONCE: usize = 500;
 const BYTES: usize = 4 << 20;
 
 /// Submits each line of a body. The answer has a line for each, with its number. Lines are read and answered in turns, so
-/// that the sender waits when the store is slower.
-pub(super) fn submit(app: Arc<App>, by: Operator, body: Body) -> Response {
+/// that the sender waits when the store is slower. `allow_missing` is the parameter of the request.
+pub(super) fn submit(app: Arc<App>, by: Operator, allow_missing: bool, body: Body) -> Response {
     let lines = Lines {
         app,
         by,
+        allow_missing,
         body: body.into_data_stream(),
         begun: Vec::new(),
         whole: VecDeque::new(),
@@ -40,6 +42,8 @@ pub(super) fn submit(app: Arc<App>, by: Operator, body: Body) -> Response {
 struct Lines {
     app: Arc<App>,
     by: Operator,
+    /// Whether the tasks that the lines wait for need not exist.
+    allow_missing: bool,
     body: BodyDataStream,
     /// The line that has begun.
     begun: Vec<u8>,
@@ -140,7 +144,7 @@ impl Lines {
             self.number += 1;
             if !line.iter().all(u8::is_ascii_whitespace) {
                 numbers.push(self.number);
-                submits.push(read(&self.app, None, &line));
+                submits.push(read(&self.app, (None, self.allow_missing), &line));
             }
         }
         if let Some(ended) = self.ended() {
@@ -150,7 +154,8 @@ impl Lines {
             };
             return written(numbers.into_iter().map(outcome));
         }
-        let outcomes = submit_each(Change::new(&self.app, &self.by), submits, None).await;
+        let change = Change::new(&self.app, &self.by);
+        let outcomes = submit_each(change, submits, SameRequest::Earlier, None).await;
         let answers = numbers.into_iter().zip(outcomes);
         written(answers.map(|(line, outcome)| Answer { line, outcome }))
     }

@@ -4,10 +4,33 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use windlass::{
     StateKind, TaskId,
-    store::{Done, IfExists, Operation, Submit, Submitted},
+    client::SameRequest,
+    store::{Done, IfExists, Submit, Submitted},
 };
 
-use crate::{app::App, change::Change, problem::Problem};
+use crate::{
+    app::App,
+    change::{Asked, Change},
+    problem::Problem,
+};
+
+/// A task to submit, as a body has it.
+#[cfg(all(test, feature = "schema"))]
+#[derive(schemars::JsonSchema)]
+#[allow(
+    dead_code,
+    reason = "the schema is made of it; the fields are read one by one"
+)]
+pub(super) struct NewTaskForm {
+    #[serde(flatten)]
+    task: windlass::statemachine::wire::TaskForm,
+    /// What to do when the id is taken; `refuse` by default.
+    #[serde(default)]
+    if_exists: IfExists,
+    /// Whether the tasks of `after` and `after_ok` need not exist: a missing one counts as ended. `false` by default.
+    #[serde(default)]
+    allow_missing: bool,
+}
 
 /// The result of a submit.
 #[derive(Serialize)]
@@ -42,12 +65,18 @@ impl SubmittedForm {
     }
 }
 
-/// Reads the body of a submit. A task without an id gets this one, or a UUID.
-pub(super) fn read(app: &App, id: Option<&str>, body: &[u8]) -> Result<Submit, Problem> {
-    match crate::body::operation("submit", (None, id), body, app.client.now())? {
-        Operation::Submit(submit) => Ok(submit),
-        _ => Err(Problem::invalid("body", "is not a task")),
-    }
+/// Reads the body of a submit. A task without an id gets this one, or a UUID. `allow_missing` is the parameter of the
+/// request.
+pub(super) fn read(
+    app: &App,
+    (id, allow_missing): (Option<&str>, bool),
+    body: &[u8],
+) -> Result<Asked, Problem> {
+    let (submit, allowed) = crate::body::submit(id, body, app.client.now())?;
+    Ok(Asked {
+        submit,
+        allow_missing: allow_missing || allowed,
+    })
 }
 
 pub(super) fn replaces(submit: &Submit) -> bool {
@@ -73,21 +102,22 @@ impl Outcome {
 /// Submits the tasks that were read, and returns a result for each.
 pub(super) async fn submit_each(
     change: Change<'_>,
-    read: Vec<Result<Submit, Problem>>,
+    read: Vec<Result<Asked, Problem>>,
+    same: SameRequest,
     key: Option<&str>,
 ) -> Vec<Outcome> {
     let mut good = Vec::new();
     let places: Vec<Result<(TaskId, bool), Problem>> = read
         .into_iter()
-        .map(|submit| {
-            let submit = submit?;
-            let place = (submit.task.id.clone(), replaces(&submit));
-            good.push(submit);
+        .map(|asked| {
+            let asked = asked?;
+            let place = (asked.submit.task.id.clone(), replaces(&asked.submit));
+            good.push(asked);
             Ok(place)
         })
         .collect();
     let sees_everything = change.sees_everything();
-    let mut done = change.submits(good, key).await.into_iter();
+    let mut done = change.submits(good, same, key).await.into_iter();
     let result = |place: Result<(TaskId, bool), Problem>| {
         let (id, replaces) = place?;
         let lost = || Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "lost", "no result");

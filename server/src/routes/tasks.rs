@@ -10,7 +10,10 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
-use windlass::store::{Cursor, Operation, Order, Query, TaskRecord};
+use windlass::{
+    client::SameRequest,
+    store::{Cursor, Operation, Order, Query, TaskRecord},
+};
 
 use super::{
     export, json, json_with, lines,
@@ -20,7 +23,8 @@ use super::{
 use crate::{
     access::{Operator, Reader},
     app::App,
-    change::Change,
+    body::ALLOW_MISSING,
+    change::{Asked, Change},
     params::{Params, whole},
     problem::Problem,
 };
@@ -42,10 +46,11 @@ const PAGE_BYTES: usize = 4 << 20;
 pub(super) async fn submit(
     State(app): State<Arc<App>>,
     by: Operator,
-    params: Params,
+    mut params: Params,
     headers: HeaderMap,
     request: Request<Body>,
 ) -> Result<Response, Problem> {
+    let allow_missing = params.flag(ALLOW_MISSING)?;
     params.end()?;
     let key = crate::key::key_of(&headers, &by.key())?;
     let kind = headers.get(header::CONTENT_TYPE);
@@ -55,29 +60,33 @@ pub(super) async fn submit(
             let what = "is not for lines of tasks; give each task an id and \"if_exists\":\"same\" instead";
             return Err(Problem::invalid(crate::key::KEY, what));
         }
-        return Ok(lines::submit(app, by, request.into_body()));
+        return Ok(lines::submit(app, by, allow_missing, request.into_body()));
     }
     let body = whole(request, &app).await?;
     match body.iter().find(|b| !b.is_ascii_whitespace()) {
-        Some(b'[') => several(&app, &by, &body, key.as_deref()).await,
-        _ => one(&app, &by, &body, key.as_deref()).await,
+        Some(b'[') => several((&app, &by), allow_missing, &body, key.as_deref()).await,
+        _ => one((&app, &by), allow_missing, &body, key.as_deref()).await,
     }
 }
 
 async fn one(
-    app: &Arc<App>,
-    by: &Operator,
+    (app, by): (&Arc<App>, &Operator),
+    allow_missing: bool,
     body: &[u8],
     key: Option<&str>,
 ) -> Result<Response, Problem> {
     // The same id in each repetition.
     let own = key.map(|key| format!("key-{key}"));
-    let submit = read(app, own.as_deref(), body)?;
+    let asked = [read(app, (own.as_deref(), allow_missing), body)?];
+    let change = Change::new(app, by).sent(body);
+    let key_of = |_| key.map(str::to_owned);
+    let missing = change.missing(&asked, SameRequest::All, key_of).await;
+    if let Some(problem) = missing.into_iter().flatten().next() {
+        return Err(problem);
+    }
+    let [Asked { submit, .. }] = asked;
     let (id, replaces) = (submit.task.id.clone(), replaces(&submit));
-    let done = Change::new(app, by)
-        .sent(body)
-        .one(Operation::Submit(submit), key)
-        .await?;
+    let done = change.one(Operation::Submit(submit), key).await?;
     let form = SubmittedForm::new(id, replaces, done);
     let status = match form.is_new() {
         true => StatusCode::CREATED,
@@ -87,8 +96,8 @@ async fn one(
 }
 
 async fn several(
-    app: &Arc<App>,
-    by: &Operator,
+    (app, by): (&Arc<App>, &Operator),
+    allow_missing: bool,
     body: &[u8],
     key: Option<&str>,
 ) -> Result<Response, Problem> {
@@ -104,9 +113,10 @@ async fn several(
     }
     let read = bodies.iter().enumerate().map(|(n, body)| {
         let own = key.map(|key| format!("key-{key}-{n}"));
-        read(app, own.as_deref(), body.get().as_bytes())
+        read(app, (own.as_deref(), allow_missing), body.get().as_bytes())
     });
-    let results = submit_each(Change::new(app, by).sent(body), read.collect(), key).await;
+    let change = Change::new(app, by).sent(body);
+    let results = submit_each(change, read.collect(), SameRequest::All, key).await;
     json(&results)
 }
 

@@ -107,7 +107,8 @@ pub(super) async fn of_task(
     let reason = reason.map(|reason| hiding.reason(&record.task.kind, reason));
     let sees_errors = !hiding.hides_errors_of(&record.task.kind);
     let sees_everything = by.scope.is_everything();
-    let mut form = TaskWhyForm::new(&record, reason.as_ref(), (sees_everything, sees_errors));
+    let (sees, now) = ((sees_everything, sees_errors), by.client().now());
+    let mut form = TaskWhyForm::new(&record, reason.as_ref(), now, sees);
     if sees_everything {
         let error = by.client().write_error().await;
         form.no_writes = error.map(|error| error.to_string());

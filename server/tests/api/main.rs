@@ -25,6 +25,7 @@ mod schedules;
 mod scoped_writes;
 mod scopes;
 mod sessions;
+mod submits;
 mod tasks;
 mod tls;
 mod tokens;

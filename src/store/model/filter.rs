@@ -164,6 +164,11 @@ impl Filter {
         live || self.claimed || self.awaits_signal || self.node.is_some()
     }
 
+    /// Returns whether it has a range of times in which the tasks ended.
+    pub(crate) fn is_of_ends(&self) -> bool {
+        !self.ended.is_all()
+    }
+
     /// Returns whether only ended tasks can match. A quarantined task has no state, so it does not.
     #[cfg(feature = "etcd")]
     pub(crate) fn is_ended_only(&self) -> bool {

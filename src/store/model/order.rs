@@ -13,9 +13,10 @@ pub enum Order {
     /// By the order of their submits.
     #[default]
     Submitted,
-    /// By the time of their wake-up. Only sleeping tasks are listed: a runnable task waits for no time.
+    /// By the time of their wake-up. Only sleeping tasks are listed: a runnable task waits for no time. A query for other
+    /// tasks is refused.
     Due,
-    /// By the time of their end. Only ended tasks are listed.
+    /// By the time of their end. Only ended tasks are listed. A query for other tasks is refused.
     Ended,
     /// By their ids, byte by byte. Ids that windlass makes (UUIDv7) begin with the time of the submit, so they sort
     /// by the millisecond of their submits. On every store, a list by id reads only what it returns.

@@ -145,6 +145,8 @@ pub struct Span {
     pub limit: usize,
     /// Whether the caller leaves out the props, so that the store need not read them.
     pub without_props: bool,
+    /// In the order of wake-ups: only tasks that wait for other tasks.
+    pub only_waiting: bool,
 }
 
 impl Span {
@@ -162,6 +164,7 @@ impl Span {
             after: (page.after > 0).then_some(after),
             limit: page.limit as usize,
             without_props: false,
+            only_waiting: false,
         }
     }
 }

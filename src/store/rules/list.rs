@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use windlass_statemachine::{Invalid, Json, TaskStatus};
+use windlass_statemachine::{Invalid, Json, StateKind, TaskState, TaskStatus};
 
 use crate::store::{
-    Error, Page, TaskRecord,
+    Error, Page, TaskRecord, WaitKind,
     model::{Cursor, Order, Place, Query, Span, TaskPage},
+    rules::waits::waited_for,
 };
 
 /// Returns the position of a task in an order; `None` when the order does not include the task.
@@ -34,16 +35,61 @@ pub(crate) fn place(record: &TaskRecord, order: Order) -> Option<Place> {
     Some(Place { at, order, id })
 }
 
+/// Refuses a query for tasks that its order leaves out: their list would be empty, or a part of what was asked for.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] (field `order`) that names the order and the condition.
+fn check_order(query: &Query) -> Result<(), Error> {
+    let filter = &query.filter;
+    let is_listed: fn(StateKind) -> bool = match query.order {
+        Order::Due => |state| state == StateKind::Sleeping,
+        Order::Ended => StateKind::is_terminal,
+        Order::Submitted | Order::Id => return Ok(()),
+    };
+    let by_due = query.order == Order::Due;
+    let other = filter
+        .states
+        .iter()
+        .copied()
+        .find(|state| !is_listed(*state));
+    let waits = query.waits.filter(|of| !by_due || *of != WaitKind::Tasks);
+    let has_states = !filter.states.is_empty();
+    let is_claimed = (filter.claimed || filter.node.is_some()) && !(by_due && has_states);
+    let what = match (other, waits) {
+        (Some(state), _) => format!("the state '{state}'"),
+        (None, Some(reason)) => format!("tasks that wait for '{reason}'"),
+        (None, None) if filter.quarantined => "quarantined tasks".to_owned(),
+        (None, None) if filter.awaits_signal => "tasks that wait for a signal".to_owned(),
+        (None, None) if by_due && filter.is_of_ends() => "times of ends".to_owned(),
+        (None, None) if is_claimed && by_due => {
+            "claimed tasks without the state 'sleeping'".to_owned()
+        }
+        (None, None) if is_claimed => "claimed tasks".to_owned(),
+        _ => return Ok(()),
+    };
+    let lists = match by_due {
+        true => "'due' lists only sleeping tasks, by the time at which they wake",
+        false => "'ended' lists only ended tasks, by the time of their end",
+    };
+    let reason = format!(
+        "{lists}, and does not go with {what}; list by 'submitted' or 'id', or change the filter"
+    );
+    Err(Invalid::new("order", reason).into())
+}
+
 /// Returns the span that a store reads for a page of a query: one task more than the page has, which shows whether
 /// another page follows.
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`]: field `limit` for a page of size zero, field `cursor` for a cursor of another order.
+/// [`Error::Invalid`]: field `limit` for a page of size zero, field `cursor` for a cursor of another order, field `order` for
+/// an order that leaves out the tasks of the filter.
 pub(crate) fn span(query: &Query, cursor: Option<&Cursor>) -> Result<Span, Error> {
     let (after, limit) = (0, query.limit);
     Page { after, limit }.check()?;
     query.filter.check()?;
+    check_order(query)?;
     let is_other = |one: &&Cursor| one.order != query.order || one.ascending != query.ascending;
     if let Some(other) = cursor.filter(is_other) {
         let towards = |ascending| if ascending { "ascending" } else { "descending" };
@@ -67,6 +113,7 @@ pub(crate) fn span(query: &Query, cursor: Option<&Cursor>) -> Result<Span, Error
         after: cursor.map(|cursor| cursor.place.clone()),
         limit: limit as usize + 1,
         without_props: query.without_props && query.filter.props.is_empty(),
+        only_waiting: false,
     })
 }
 
@@ -132,6 +179,10 @@ impl Selection {
     /// Adds a task that matches the filter, if it belongs to the span and there is room. Returns whether the
     /// selection may still accept a task that comes later in the order.
     pub(crate) fn take(&mut self, record: TaskRecord) -> bool {
+        let waits = |state: &TaskState| !waited_for(state).is_empty();
+        if self.span.only_waiting && !record.state.as_ref().is_ok_and(waits) {
+            return true;
+        }
         // A task whose state cannot be read has no position.
         let Some(place) = place(&record, self.span.order) else {
             return true;

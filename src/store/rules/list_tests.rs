@@ -145,3 +145,55 @@ fn props_are_left_out_when_asked() {
     let page = read(&all, &query.without_props(), None);
     assert!(page.tasks[0].task.props.is_null());
 }
+
+/// Regression: a list by wake-up of runnable tasks, or of those that wait for a slot, was empty.
+#[test]
+fn an_order_that_leaves_out_the_tasks_of_the_filter_is_refused() {
+    use StateKind::{Completed, Failed, Paused, Runnable, Sleeping};
+    let asleep = Filter::new().states([Sleeping]);
+    let claimed = |mut filter: Filter| {
+        filter.claimed = true;
+        filter
+    };
+    let mut quarantined = Filter::default();
+    quarantined.quarantined = true;
+    let mut of_ends = Filter::default();
+    of_ends.ended.from = Some(Timestamp::UNIX_EPOCH);
+    let states = |states: &[StateKind]| Filter::new().states(states.iter().copied());
+    for (filter, waits, due, ended) in [
+        (Filter::default(), None, true, true),
+        (asleep.clone(), None, true, false),
+        (states(&[Runnable]), None, false, false),
+        (states(&[Runnable, Sleeping]), None, false, false),
+        (states(&[Paused]), None, false, false),
+        (states(&[Completed, Failed]), None, false, true),
+        (states(&[Failed, Runnable]), None, false, false),
+        (Filter::default(), Some(WaitKind::Tasks), true, false),
+        (Filter::default(), Some(WaitKind::Full), false, false),
+        (asleep.clone(), Some(WaitKind::NoNode), false, false),
+        (Filter::default(), Some(WaitKind::Signal), false, false),
+        (claimed(Filter::default()), None, false, false),
+        (claimed(asleep), None, true, false),
+        (quarantined, None, false, false),
+        (of_ends, None, false, true),
+    ] {
+        let mut query = Query::new(filter);
+        query.waits = waits;
+        for (order, is_listed) in [
+            (Order::Due, due),
+            (Order::Ended, ended),
+            (Order::Submitted, true),
+            (Order::Id, true),
+        ] {
+            let checked = span(&query.clone().order(order), None);
+            let refused = checked.err().map(|error| error.to_string());
+            assert_eq!(
+                refused.is_none(),
+                is_listed,
+                "{order} of {query:?}: {refused:?}"
+            );
+            let names = format!("order: '{order}' lists only");
+            assert!(refused.is_none_or(|text| text.starts_with(&names)));
+        }
+    }
+}

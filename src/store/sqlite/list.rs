@@ -231,6 +231,14 @@ fn each(
     Ok(())
 }
 
+/// Leaves the props out of a query, if the span asks for it. Those that cannot be read stay: their task is quarantined.
+fn for_span(sql: String, filter: &Filter, span: &Span) -> String {
+    match span.without_props && filter.props.is_empty() {
+        true => sql.replacen("t.props", "iif(json_valid(t.props), 'null', t.props)", 1),
+        false => sql,
+    }
+}
+
 /// Returns the first matching tasks of a query.
 fn first(
     conn: &Connection,
@@ -284,7 +292,8 @@ pub(super) fn span(
     match span.order {
         Order::Submitted => {
             let after = span.after.as_ref().map(|place| place.order);
-            let query = by_submit(filter, after, span.ascending);
+            let (sql, values) = by_submit(filter, after, span.ascending);
+            let query = (for_span(sql, filter, &span), values);
             first(conn, query, filter, span.limit)
         }
         Order::Ended => {
@@ -294,7 +303,7 @@ pub(super) fn span(
                 |code: &StateKind| filter.states.is_empty() || filter.states.contains(code);
             for state in ends.filter(wanted) {
                 let (sql, values) = by_end(filter, state, span.after.as_ref(), span.ascending);
-                let mut statement = conn.prepare_cached(&sql)?;
+                let mut statement = conn.prepare_cached(&for_span(sql, filter, &span))?;
                 each(&mut statement, values, filter, |record| {
                     selection.take(record)
                 })?;
@@ -304,7 +313,8 @@ pub(super) fn span(
         Order::Due => due::span(conn, filter, &span),
         Order::Id => {
             let after = span.after.as_ref().and_then(|place| place.id.as_ref());
-            let query = by_id(filter, after, span.ascending);
+            let (sql, values) = by_id(filter, after, span.ascending);
+            let query = (for_span(sql, filter, &span), values);
             first(conn, query, filter, span.limit)
         }
     }

@@ -28,6 +28,7 @@ impl Kit {
                 after: None,
                 limit: 100,
                 without_props: true,
+                only_waiting: false,
             };
             let found = match self.registry().span(&filter, span).await {
                 Ok(found) => found,

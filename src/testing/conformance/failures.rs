@@ -26,6 +26,7 @@ impl Kit {
             after: None,
             limit: 1000,
             without_props: true,
+            only_waiting: false,
         };
         let records = self.registry().span(&filter, span).await.expect("a list");
         let expected = FailedTasks::of(&records, 100, true);
@@ -89,6 +90,7 @@ pub async fn failed_tasks_are_grouped(harness: &dyn Harness) {
         after: None,
         limit,
         without_props: true,
+        only_waiting: false,
     };
     let newest = kit
         .registry()

@@ -197,6 +197,7 @@ macro_rules! __conformance_of_clients {
                 any_order_of_ends,
                 any_of_them_blocks_again,
                 many_wait_for_many,
+                lists_may_have_only_waiting_tasks,
             }
         }
     };

@@ -6,11 +6,11 @@ use windlass_statemachine::{Message, TaskId};
 
 use super::{
     Harness,
-    kit::{Kit, id},
+    kit::{Kit, fresh, id, of_kind},
     wait::Watcher,
     waits::{after, blocked, is_ready, ready},
 };
-use crate::store::{Event, Lease};
+use crate::store::{Event, Filter, Lease, Order, Query};
 
 const ALL: [&str; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "never"];
 
@@ -148,5 +148,36 @@ pub async fn many_wait_for_many(harness: &dyn Harness) {
     kit.end(&node, "c").await;
     for name in &names[2..] {
         kit.claim(&node, name).await;
+    }
+}
+
+/// A span by due time that asks for it has only the sleeping tasks that wait for others, of each kind.
+pub async fn lists_may_have_only_waiting_tasks(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    kit.submit("live").await;
+    for (name, kind) in [("a", "demo"), ("b", "other"), ("c", "demo")] {
+        let mut sleeper = of_kind(&format!("s{name}"), kind);
+        sleeper.start_at = Some(kit.later(std::time::Duration::from_secs(600)));
+        let mut waiter = of_kind(name, kind);
+        waiter.waits = after("w", &["live"]).waits;
+        let both = vec![fresh(sleeper), fresh(waiter)];
+        kit.registry()
+            .submit(both)
+            .await
+            .into_iter()
+            .for_each(|one| drop(one.expect("a submit")));
+    }
+    let query = Query::new(Filter::default()).order(Order::Due);
+    let mut span = crate::store::rules::list::span(&query, None).expect("a span");
+    span.only_waiting = true;
+    for (ascending, expected) in [(true, ["a", "b", "c"]), (false, ["c", "b", "a"])] {
+        span.ascending = ascending;
+        let found = kit
+            .registry()
+            .span(&query.filter, span.clone())
+            .await
+            .expect("tasks");
+        let found: Vec<&str> = found.iter().map(|one| one.task.id.as_str()).collect();
+        assert_eq!(found, expected);
     }
 }

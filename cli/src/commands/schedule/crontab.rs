@@ -1,14 +1,18 @@
-//! Reads the lines of a user's crontab.
+//! Reads the lines of a crontab: a user's own, or one of the system's with a column for the user.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
+
+use super::column::Column;
 
 /// A job of a crontab.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Job {
     /// The number of its line, from 1.
     pub(super) line: usize,
+    /// The name of the comment above it.
+    pub(super) name: Option<String>,
     pub(super) cron: String,
     pub(super) zone: Option<String>,
     pub(super) command: String,
@@ -28,14 +32,18 @@ pub(super) struct Crontab {
     pub(super) errors: Vec<(usize, String)>,
 }
 
-/// Reads the text of a crontab in the form of a user's own, without a column for the user. Notes a command whose
-/// program `is_user`, as in a system's crontab.
-pub(super) fn read(text: &str, is_user: impl Fn(&str) -> bool) -> Crontab {
+/// Reads the text of a crontab.
+pub(super) fn read(text: &str, column: &Column<'_>) -> Crontab {
     let mut crontab = Crontab::default();
-    let (mut env, mut zone) = (BTreeMap::new(), None);
+    let (mut env, mut zone, mut named) = (BTreeMap::new(), None, None);
+    let (mut names, mut users) = (BTreeMap::new(), BTreeSet::new());
     for (at, line) in text.lines().enumerate() {
         let (at, line) = (at + 1, line.trim());
-        if line.is_empty() || line.starts_with('#') {
+        if let Some(comment) = line.strip_prefix('#') {
+            named = name_of(comment).map(str::to_owned).or(named);
+            continue;
+        }
+        if line.is_empty() {
             continue;
         }
         match variable(line) {
@@ -45,22 +53,24 @@ pub(super) fn read(text: &str, is_user: impl Fn(&str) -> bool) -> Crontab {
                 crontab.notes.push(format!("line {at}: {note}"));
             }
             Some((name, value)) => drop(env.insert(name.to_owned(), value)),
-            None => match job(line) {
-                Ok((cron, text)) => {
+            None => match job(line).and_then(|(cron, text)| Ok((cron, column.without(text)?))) {
+                Ok((cron, (user, text))) => {
                     let (command, stdin) = percent(text);
-                    let mut words = command.split_whitespace();
-                    if let Some(user) = words.next().filter(|word| is_user(word))
-                        && words.next().is_some()
+                    users.extend(user.map(str::to_owned));
+                    let name = named.take();
+                    if let Some(name) = &name
+                        && let Some(other) = names.insert(name.clone(), at)
                     {
-                        crontab.notes.push(format!(
-                            "line {at}: '{user}' is imported as the program, and is the name of a user; a crontab \
-                             with a column for the user has to lose it first"
-                        ));
+                        let reason = format!(
+                            "line {at}: name: '{name}' is also that of line {other}; give each line its own"
+                        );
+                        crontab.errors.push((at, reason));
                     }
                     let mut env = env.clone();
                     let shell = env.remove("SHELL").filter(|shell| shell != "/bin/sh");
                     crontab.jobs.push(Job {
                         line: at,
+                        name,
                         cron,
                         zone: zone.clone(),
                         command,
@@ -73,7 +83,22 @@ pub(super) fn read(text: &str, is_user: impl Fn(&str) -> bool) -> Crontab {
             },
         }
     }
+    if !users.is_empty() {
+        let users: Vec<String> = users.into_iter().collect();
+        crontab.notes.push(format!(
+            "the user of a line ({}) is left out: a command runs as the user of its worker",
+            users.join(", ")
+        ));
+    }
     crontab
+}
+
+/// Returns the name of a comment `# name: NAME`.
+fn name_of(comment: &str) -> Option<&str> {
+    let comment = comment.trim_start_matches('#').trim();
+    let (field, name) = comment.split_once(':')?;
+    let name = name.trim();
+    (field.trim_end().eq_ignore_ascii_case("name") && !name.is_empty()).then_some(name)
 }
 
 /// Reads `NAME=VALUE`. Ignores spaces around `=` and quotes around the value.
@@ -191,134 +216,34 @@ impl Job {
         Value::Object(props)
     }
 
-    /// Returns a name for the job: its program and a part of a hash of its command and times. The same
-    /// line has the same name, so that it is imported once.
+    /// Returns whether another line is the same.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (&self.cron, &self.zone) == (&other.cron, &other.zone) && self.props() == other.props()
+    }
+
+    /// Returns the name of the comment, or one that is made of the program and a part of a hash of the command.
     pub(super) fn name(&self) -> String {
+        let own = || self.hashed(&[self.props().to_string().as_bytes()]);
+        self.name.clone().unwrap_or_else(own)
+    }
+
+    /// Returns the name that imports gave to the line before names were independent of the times.
+    pub(super) fn earlier_name(&self) -> String {
+        let zone = self.zone.as_deref().unwrap_or_default();
+        let props = self.props().to_string();
+        self.hashed(&[self.cron.as_bytes(), zone.as_bytes(), props.as_bytes()])
+    }
+
+    /// Returns the program, and a part of a hash of these parts.
+    fn hashed(&self, parts: &[&[u8]]) -> String {
         let program = self.command.split_whitespace().next().unwrap_or_default();
         let program = program.rsplit('/').next().unwrap_or_default();
         let is_plain = |c: &char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(c);
         let program: String = program.chars().filter(is_plain).take(40).collect();
         let program = program.trim_start_matches(['_', '.', '-']);
-        let zone = self.zone.as_deref().unwrap_or_default();
-        let props = self.props().to_string();
-        let parts = [self.cron.as_bytes(), zone.as_bytes(), props.as_bytes()];
-        format!("cron-{program}-{}", crate::hash::hex(&parts, 8))
+        format!("cron-{program}-{}", crate::hash::hex(parts, 8))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> Crontab {
-        super::read(text, |_| false)
-    }
-
-    #[test]
-    fn a_crontab_of_a_user_is_read() {
-        let crontab = read(
-            "# backups\n\nSHELL = /bin/bash\nPATH=\"/usr/bin:/bin\"\nMAILTO=root\n\
-             30 2 * * * tar czf /tmp/home.tgz home\nCRON_TZ=Europe/Berlin\n\
-             @daily  /usr/bin/mail -s hello%dear\\%friend%bye\n@reboot start\n* * * *\n@every 15m poll\n",
-        );
-        let [tar, mail, start, every] = crontab.jobs.as_slice() else {
-            panic!("{crontab:?}");
-        };
-        assert_eq!(
-            (tar.line, tar.cron.as_str(), &tar.zone),
-            (6, "30 2 * * *", &None)
-        );
-        assert_eq!(
-            tar.props().to_string(),
-            r#"{"args":["-c","tar czf /tmp/home.tgz home"],"command":"/bin/bash","env":{"PATH":"/usr/bin:/bin"}}"#
-        );
-        assert!(tar.name().starts_with("cron-tar-"), "{}", tar.name());
-        assert_eq!(mail.zone.as_deref(), Some("Europe/Berlin"));
-        assert_eq!(mail.cron, "@daily");
-        assert_eq!(mail.command, "/usr/bin/mail -s hello");
-        assert_eq!(mail.stdin.as_deref(), Some("dear%friend\nbye\n"));
-        assert_eq!(
-            (start.cron.as_str(), start.command.as_str()),
-            ("@reboot", "start")
-        );
-        assert_eq!(
-            (every.cron.as_str(), every.command.as_str()),
-            ("@every 15m", "poll")
-        );
-        assert_eq!(crontab.notes.len(), 1, "{:?}", crontab.notes);
-        assert_eq!(crontab.errors.len(), 1);
-        assert_eq!(crontab.errors[0].0, 10);
-        assert!(
-            crontab.errors[0]
-                .1
-                .starts_with("line 10: '* * * *' has no command")
-        );
-    }
-
-    #[test]
-    fn a_column_for_the_user_is_noted() {
-        let text = "17 * * * * root run-parts /etc/cron.hourly\n@daily ann backup\n0 0 * * * ann\n0 0 * * * tar x\n";
-        let crontab = super::read(text, |word| ["root", "ann"].contains(&word));
-        assert_eq!(crontab.notes.len(), 2, "{:?}", crontab.notes);
-        assert!(crontab.notes[0].starts_with("line 1: 'root' is imported as the program"));
-        assert!(crontab.notes[1].starts_with("line 2: 'ann' is"));
-        assert_eq!(crontab.jobs.len(), 4);
-    }
-
-    #[test]
-    fn a_day_of_the_month_with_a_star_restricts_beside_the_weekday() {
-        let crontab = read("0 0 */2 * 1 a\n0 0 1 * 1 b\n0 0 */2 * * c\n@daily d\n0 0 1 * */2 e\n");
-        let expressions: Vec<String> = crontab.jobs.iter().map(Job::expression).collect();
-        let expected = [
-            "0 0 */2 * +1",
-            "0 0 1 * 1",
-            "0 0 */2 * *",
-            "@daily",
-            "0 0 1 * +0,2,4,6",
-        ];
-        assert_eq!(expressions, expected);
-    }
-
-    #[test]
-    fn steps_of_weekdays_are_those_of_cron() {
-        for (weekday, days) in [
-            ("*/7", "0"),
-            ("*/2", "0,2,4,6"),
-            ("*/3", "0,3,6"),
-            ("*/1", "0,1,2,3,4,5,6"),
-            ("*/8", "*/8"),
-            ("1-5", "1-5"),
-        ] {
-            assert_eq!(weekdays(weekday), days, "{weekday}");
-        }
-    }
-
-    #[test]
-    fn the_input_of_a_command_ends_with_one_line_break() {
-        for (text, stdin) in [
-            ("cat", None),
-            ("cat%", None),
-            ("cat%a", Some("a\n")),
-            ("cat%a%", Some("a\n")),
-            ("cat%a%%", Some("a\n\n")),
-            ("cat%%", Some("\n")),
-            ("cat%a\\%", Some("a%\n")),
-        ] {
-            assert_eq!(
-                percent(text),
-                ("cat".to_owned(), stdin.map(str::to_owned)),
-                "{text}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_command_with_an_equals_sign_is_no_variable() {
-        let crontab = read("0 0 * * * A=1 run\n");
-        assert_eq!(crontab.jobs[0].command, "A=1 run");
-        assert_eq!(
-            crontab.jobs[0].props().to_string(),
-            r#"{"shell":"A=1 run"}"#
-        );
-    }
-}
+mod tests;

@@ -12,7 +12,7 @@ use windlass::{TaskId, wire::TimeForm};
 pub(crate) struct PlanForm<'a> {
     /// The schedule.
     pub(super) id: &'a TaskId,
-    /// `created` or `exists` for an import; `would create` or `would update` for a dry run.
+    /// `created`, `updated` or `exists` for an import; `would create` or `would update` for a dry run.
     pub(super) action: &'static str,
     /// The fields of the schedule.
     #[cfg_attr(test, schemars(with = "Schedule"))]

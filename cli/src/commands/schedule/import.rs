@@ -1,18 +1,17 @@
 //! `windlass schedule import`: creates schedules from the lines of a crontab.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
-use windlass::{
-    Client, Invalid, Json, TaskId,
-    schedule::{Schedule, ScheduleRecord, Time},
-    store::Error,
-    wire::TimeForm,
-};
+use serde_json::{Value, json};
+use windlass::{Client, Invalid, TaskId, schedule::Schedule, store::Error, wire::TimeForm};
 
 use super::{
+    column::Column,
     crontab::{Job, read},
     form::PlanForm,
-    origin,
+    imported::{Imported, Matching, Wanted, Write},
+    origin::{self, Origin},
     spec::overlap,
     texts::{self, time_texts},
     zone,
@@ -37,15 +36,22 @@ const MAX_BYTES: u64 = 1 << 20;
 Examples:
   crontab -l | windlass schedule import - --dry-run
   windlass schedule import /var/spool/cron/crontabs/me --zone Europe/Berlin
+  windlass schedule import /etc/crontab --user-column
 
-Each line becomes a schedule of tasks of the kind exec, with a name made of its program and its content, so
-that a line is imported once. All lines are imported, or none. A schedule whose line was removed from the crontab
-continues, and a note names it. CRON_TZ, SHELL, other variables and % are supported; MAILTO is left out with a note.
-@reboot means each start of the machine of a worker, and any worker may run it.")]
+Each line becomes a schedule of tasks of the kind exec. Its name is that of a comment above it (# name: backup), or made of
+its command. A line is imported once: when it has changed, the next import of the crontab updates its schedule. All lines
+are right, or nothing is imported. A schedule whose line was removed from the crontab continues, and a note names it.
+CRON_TZ, SHELL, other variables and % are supported; MAILTO is left out with a note. @reboot means each start of the
+machine of a worker, and any worker may run it.")]
 pub(super) struct Args {
-    /// A crontab in the form of a user's own, without a column for the user; - for standard input
+    /// A crontab in the form of a user's own, or with --user-column one of the system's; - for standard input
     #[arg(value_name = "FILE")]
     file: String,
+
+    /// Read the word before each command as the user, and leave it out: /etc/crontab and the files of /etc/cron.d
+    /// have this column. The commands run as the user of the worker
+    #[arg(long)]
+    user_column: bool,
 
     /// The time zone of lines without CRON_TZ; 'local', that of TZ or this machine, by default
     #[arg(long, value_name = "ZONE", value_parser = zone::read)]
@@ -63,7 +69,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     end_within: Option<String>,
 
-    /// Print the schedules, and create none
+    /// Print the schedules, and change none
     #[arg(long)]
     dry_run: bool,
 }
@@ -71,16 +77,25 @@ pub(super) struct Args {
 /// How many wrong lines, and how many schedules whose line was removed, are printed.
 const SHOWN: usize = 20;
 
-/// How many times of each schedule are printed.
-const NEXT: usize = 3;
-
 /// How often an import is tried again because another program came first.
 const TRIES: usize = 3;
 
 /// Imports the lines: all of them, or none.
 pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let out = global.out();
-    let crontab = read(&file_text(&args.file)?, origin::is_user);
+    let origin = origin::of(&args.file);
+    if origin.is_of_system && !args.user_column {
+        let text = format!(
+            "the crontab {}: its lines have a column for the user; give --user-column",
+            args.file
+        );
+        return Err(Failure::Usage(text));
+    }
+    let column = match args.user_column {
+        true => Column::User,
+        false => Column::None(&origin::is_user),
+    };
+    let crontab = read(&file_text(&args.file)?, &column);
     for note in &crontab.notes {
         out.note(format!("note: {note}"));
     }
@@ -93,12 +108,15 @@ pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         ],
     };
     // Wrong lines are reported before a store is opened.
-    let (mut wanted, mut wrong) = (Vec::<Wanted>::new(), crontab.errors);
+    let (mut wanted, mut wrong) = (Vec::<Wanted<'_>>::new(), crontab.errors);
     for job in &crontab.jobs {
         let line = format!("line {}", job.line);
         match importer.wanted(job) {
-            Ok(new) => match wanted.iter().find(|other| other.id == new.id) {
-                Some(other) => out.note(format!("note: {line} is the same as line {}", other.line)),
+            Ok(new) => match wanted.iter().find(|other| other.job.is_same(job)) {
+                Some(other) => out.note(format!(
+                    "note: {line} is the same as line {}",
+                    other.job.line
+                )),
                 None => wanted.push(new),
             },
             Err(failure) => wrong.push((job.line, failure.about(&line).to_string())),
@@ -118,18 +136,21 @@ pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         true => global.reading().await.ok(),
         false => Some(crate::opening::traced(&global.open().await?)),
     };
-    let origin = origin::of(&args.file);
     let imported = match &client {
         Some(client) => write(client, &wanted, &origin, args.dry_run, &out).await?,
         None => {
-            let new = wanted.iter().map(|wanted| wanted.imported("would create"));
-            new.collect::<Result<_, _>>()?
+            let new = wanted.iter().map(|one| {
+                let id = TaskId::new(one.name.clone())?;
+                one.imported(id, "would create")
+            });
+            new.collect::<Result<Vec<_>, Failure>>()?
         }
     };
     print(&imported, &out, &global.hint())?;
     if let Some(client) = &client {
-        let ids = wanted.into_iter().map(|wanted| wanted.id).collect();
-        let dropped = origin::dropped(client, &origin, &ids).await?;
+        let ids: BTreeSet<&TaskId> = imported.iter().map(|one| &one.id).collect();
+        let mut dropped = origin::present(client, &origin).await?;
+        dropped.retain(|id| !ids.contains(id));
         for id in dropped.iter().take(SHOWN) {
             out.note(format!(
                 "note: '{id}' is no longer in this crontab, from which it was imported, and still runs; `{}` ends it",
@@ -141,7 +162,7 @@ pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
                 "note: and {more} more; `{}` lists all from this crontab",
                 global.hint().command(&format!(
                     "list --label {}",
-                    quoted(&format!("{}={origin}", origin::LABEL))
+                    quoted(&format!("{}={}", origin::LABEL, origin.name))
                 ))
             ));
         }
@@ -171,47 +192,60 @@ fn nothing_wrong(mut wrong: Vec<(usize, String)>, out: &Output) -> Result<(), Fa
     )))
 }
 
-/// Creates the missing schedules in one transaction. Returns the outcome of each line, in order.
+/// Creates the missing schedules in one transaction, and updates those whose lines have changed. Returns the outcome of each
+/// line, in order.
 async fn write(
     client: &Client,
-    wanted: &[Wanted],
-    origin: &str,
+    wanted: &[Wanted<'_>],
+    origin: &Origin,
     dry_run: bool,
     out: &Output,
 ) -> Result<Vec<Imported>, Failure> {
     for tries in 1.. {
+        let matching = Matching::new(client, origin, dry_run).await?;
         let (mut imported, mut wrong, mut new) = (Vec::new(), Vec::new(), 0);
         let mut transaction = client.transaction();
-        for wanted in wanted {
-            let present = there(client, &wanted.id).await;
-            match present.and_then(|there| wanted.beside(there, dry_run)) {
-                Ok(one) => {
-                    if one.is_new {
+        for (one, outcome) in wanted.iter().zip(matching.outcomes(wanted).await?) {
+            let line = one.job.line;
+            match outcome {
+                Ok(found) => {
+                    if matches!(found.write, Write::Create) {
                         let task = client
                             .schedules()
-                            .task(wanted.id.clone(), wanted.schedule.clone())?;
-                        transaction = transaction.submit(task.label(origin::LABEL, origin));
+                            .task(found.id.clone(), one.schedule.clone())?;
+                        let task = task.label(origin::LABEL, &origin.name);
+                        transaction =
+                            transaction.submit(task.label(origin::LINE, line.to_string()));
                         new += 1;
                     }
-                    imported.push(one);
+                    imported.push(found);
                 }
-                Err(failure @ (Failure::Store(_) | Failure::Pipe)) => return Err(failure),
                 Err(failure) => {
-                    let about = failure.about(&format!("line {}", wanted.line));
-                    wrong.push((wanted.line, about.to_string()));
+                    let about = failure.about(&format!("line {line}"));
+                    wrong.push((line, about.to_string()));
                 }
             }
         }
         nothing_wrong(wrong, out)?;
-        if new == 0 || dry_run {
+        if dry_run {
             return Ok(imported);
         }
-        match transaction.commit().await {
-            Ok(_) => return Ok(imported),
-            // Another program has created one of them since.
-            Err(Error::Refused(_)) if tries < TRIES => {}
-            Err(error) => return Err(error.into()),
+        if new > 0 {
+            match transaction.commit().await {
+                Ok(_) => {}
+                // Another program has created one of them since.
+                Err(Error::Refused(_)) if tries < TRIES => continue,
+                Err(error) => return Err(error.into()),
+            }
         }
+        for one in &imported {
+            if matches!(one.write, Write::Update) {
+                let schedule = Schedule::from_json(&one.spec.clone().into())?;
+                let updated = client.schedules().update(one.id.clone(), schedule).await;
+                updated.map_err(Failure::of_schedule)?;
+            }
+        }
+        return Ok(imported);
     }
     Ok(Vec::new())
 }
@@ -220,51 +254,6 @@ fn file_text(file: &str) -> Result<String, Failure> {
     let text = whole(file, MAX_BYTES);
     let text = text.map_err(|e| Failure::file(&format!("the crontab {file}"), &e))?;
     Ok(without_mark(&text).to_owned())
-}
-
-/// The schedule of a line.
-struct Wanted {
-    line: usize,
-    id: TaskId,
-    schedule: Schedule,
-}
-
-impl Wanted {
-    fn imported(&self, action: &'static str) -> Result<Imported, Failure> {
-        Ok(Imported {
-            id: self.id.clone(),
-            spec: fields(&self.schedule)?,
-            action,
-            differs: false,
-            is_new: true,
-        })
-    }
-
-    /// Returns the outcome of the line, given the existing schedule with its id.
-    fn beside(&self, there: Option<ScheduleRecord>, dry_run: bool) -> Result<Imported, Failure> {
-        let Some(there) = there else {
-            return self.imported(if dry_run { "would create" } else { "created" });
-        };
-        let spec = fields(&there.spec?)?;
-        let differs = spec != fields(&self.schedule)?;
-        Ok(Imported {
-            id: self.id.clone(),
-            spec,
-            action: "exists",
-            differs,
-            is_new: false,
-        })
-    }
-}
-
-/// A line that was imported.
-struct Imported {
-    id: TaskId,
-    spec: Value,
-    action: &'static str,
-    /// Whether the stored schedule has other options than the import.
-    differs: bool,
-    is_new: bool,
 }
 
 /// Prints a table of the lines, or a JSON document for each.
@@ -314,25 +303,6 @@ fn print(imported: &[Imported], out: &Output, hint: &Hint) -> Result<(), Failure
     out.narrow_table(&header, &["COMMAND", "CRON"], rows)
 }
 
-impl Imported {
-    /// Returns the next times of a schedule that was created, or would be. An existing schedule has times of its
-    /// own.
-    fn next(&self, now: Timestamp) -> Result<Vec<Time>, Failure> {
-        let schedule = Schedule::from_json(&self.spec.clone().into())?;
-        Ok(schedule.preview(self.id.as_str(), now, NEXT)?)
-    }
-
-    /// Returns the line for a shell, or the command with its arguments.
-    fn command(&self) -> String {
-        let props = &self.spec["run"]["props"];
-        let words = ["shell", "command"].map(|field| props[field].as_str().map(str::to_owned));
-        let args = props["args"].as_array().into_iter().flatten();
-        let args = args.filter_map(|arg| arg.as_str().map(str::to_owned));
-        let words: Vec<String> = words.into_iter().flatten().chain(args).collect();
-        words.join(" ")
-    }
-}
-
 /// The options of the import, which apply to each line.
 struct Importer {
     zone: String,
@@ -343,13 +313,14 @@ struct Importer {
 
 impl Importer {
     /// Returns the checked schedule of a line.
-    fn wanted(&self, job: &Job) -> Result<Wanted, Failure> {
+    fn wanted<'a>(&self, job: &'a Job) -> Result<Wanted<'a>, Failure> {
         let schedule = Schedule::from_json(&self.spec(job)?.into())?;
-        let id = TaskId::new(job.name())?;
+        let name = job.name();
+        let id = TaskId::new(name.clone()).map_err(|e| Invalid::new("name", e.reason()))?;
         schedule.check(id.as_str(), Timestamp::now())?;
         Ok(Wanted {
-            line: job.line,
-            id,
+            job,
+            name,
             schedule,
         })
     }
@@ -373,20 +344,4 @@ impl Importer {
         }
         Ok(spec)
     }
-}
-
-/// Returns the schedule with this id, if it exists.
-async fn there(client: &Client, id: &TaskId) -> Result<Option<ScheduleRecord>, Failure> {
-    match client.schedules().get(id).await {
-        Ok(record) => Ok(Some(record)),
-        Err(Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Returns the fields of a schedule that options set.
-pub(super) fn fields(schedule: &Schedule) -> Result<Value, Invalid> {
-    let mut spec: Map<String, Value> = Json::new("schedule", schedule)?.get("schedule")?;
-    spec.remove("since");
-    Ok(Value::Object(spec))
 }

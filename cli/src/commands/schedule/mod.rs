@@ -1,10 +1,12 @@
 //! `windlass schedule`: schedules, which submit runs at times.
 
 mod args;
+mod column;
 mod crontab;
 mod field;
 pub(crate) mod form;
 pub(crate) mod import;
+mod imported;
 mod last;
 mod origin;
 mod run_args;

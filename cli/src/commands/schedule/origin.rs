@@ -1,6 +1,6 @@
 //! The origin of an imported schedule: a label of its task, by which a later import of the same crontab finds it.
 
-use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use windlass::{
     Client, TaskId,
@@ -14,11 +14,24 @@ use crate::{exit::Failure, hash::hex};
 /// The label that names the crontab of an imported schedule.
 pub(super) const LABEL: &str = "crontab";
 
+/// The label with the number of the line from which a schedule was created.
+pub(super) const LINE: &str = "crontab-line";
+
 /// How many tasks one call reads.
 const PAGE: u32 = 1000;
 
-/// Returns the name of a crontab: this machine, and the path of the file or `-`.
-pub(super) fn of(file: &str) -> String {
+/// A crontab.
+pub(super) struct Origin {
+    /// This machine, and the path of the file or `-`.
+    pub(super) name: String,
+    /// Whether it is a file: different crontabs may come from standard input.
+    pub(super) is_file: bool,
+    /// Whether it is one of the system's, whose lines name a user.
+    pub(super) is_of_system: bool,
+}
+
+/// Returns what a file of the command line is.
+pub(super) fn of(file: &str) -> Origin {
     let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let machine = machine.trim();
     let path = match file {
@@ -27,7 +40,11 @@ pub(super) fn of(file: &str) -> String {
             fs::canonicalize(path).map_or_else(|_| path.to_owned(), |at| at.display().to_string())
         }
     };
-    named(machine, &path)
+    Origin {
+        name: named(machine, &path),
+        is_file: file != "-",
+        is_of_system: path == "/etc/crontab" || path.starts_with("/etc/cron.d/"),
+    }
 }
 
 /// Returns a name that is a valid label. A path that is not valid is replaced by a hash.
@@ -41,30 +58,23 @@ fn named(machine: &str, path: &str) -> String {
     }
 }
 
-/// Returns the live schedules from this crontab that are not among these.
-pub(super) async fn dropped(
-    client: &Client,
-    origin: &str,
-    there: &BTreeSet<TaskId>,
-) -> Result<Vec<TaskId>, Failure> {
+/// Returns the live schedules from this crontab, in the order of their submits.
+pub(super) async fn present(client: &Client, origin: &Origin) -> Result<Vec<TaskId>, Failure> {
     let filter = Filter::new()
         .kind(KIND.parse()?)
-        .labels([(LABEL.to_owned(), Some(origin.to_owned()))]);
-    let (mut after, mut dropped) = (0, Vec::new());
+        .labels([(LABEL.to_owned(), Some(origin.name.clone()))]);
+    let (mut after, mut present) = (0, Vec::new());
     loop {
         let records = client.list(&filter, Page::new(PAGE).after(after)).await?;
         let Some(last) = records.last() else {
-            return Ok(dropped);
+            return Ok(present);
         };
         after = last.order;
-        let gone = records.into_iter().filter(|record| {
-            let is_over = record
-                .state
-                .as_ref()
-                .is_ok_and(|state| state.code().is_terminal());
-            !is_over && !there.contains(&record.task.id)
+        let live = records.into_iter().filter(|record| {
+            let state = record.state.as_ref();
+            !state.is_ok_and(|state| state.code().is_terminal())
         });
-        dropped.extend(gone.map(|record| record.task.id));
+        present.extend(live.map(|record| record.task.id));
     }
 }
 

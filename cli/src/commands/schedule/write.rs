@@ -15,7 +15,7 @@ use super::{
     args::{NewArgs, UpdateArgs},
     field::notes_of,
     form::PlanForm,
-    import::fields,
+    imported::fields,
     show::UPCOMING,
     spec::{TimeArgs, read},
     texts::upcoming,

@@ -81,6 +81,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(super) after_ok: Vec<String>,
 
+    /// Accept ids of --after, --after-ok and the lines of --lines that no task has: a missing task counts as ended, and
+    /// with --after-ok as failed. Without this option the submit is refused
+    #[arg(long)]
+    pub(super) allow_missing: bool,
+
     /// Stop waiting at this time (RFC 3339), even if tasks of --after have not ended
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) after_deadline: Option<Timestamp>,

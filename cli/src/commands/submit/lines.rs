@@ -11,7 +11,7 @@ use windlass::{
     store::{Limits, Submit},
 };
 
-use super::args::Args;
+use super::{args::Args, missing};
 use crate::{
     bulk::CHUNK,
     exit::{Exit, Failure},
@@ -49,6 +49,9 @@ pub(crate) struct Report {
     /// Whether the existing tasks waited, and have the props and times of their lines (`--replace-waiting`).
     #[serde(skip)]
     replaces: bool,
+    /// Whether the tasks that the lines wait for need not exist (`--allow-missing`).
+    #[serde(skip)]
+    allow_missing: bool,
     /// What the replaced tasks keep.
     #[serde(skip)]
     kept: Kept,
@@ -77,6 +80,25 @@ impl Report {
         self.exits.insert(failure.exit().code());
     }
 
+    /// Fails the lines whose tasks wait for a task that does not exist, and takes them out.
+    async fn refuse_missing(
+        &mut self,
+        client: &Client,
+        out: &Output,
+        batch: &mut Vec<(u64, Submit)>,
+    ) -> Result<(), Failure> {
+        let submits = batch.iter().map(|(_, submit)| submit);
+        let missing = missing(client, submits, self.allow_missing).await?;
+        let lines = std::mem::take(batch).into_iter();
+        for (line, missing) in lines.zip(missing) {
+            match missing {
+                Some(failure) => self.fail(out, line.0, &failure),
+                None => batch.push(line),
+            }
+        }
+        Ok(())
+    }
+
     /// Submits the lines that were read. Each has its own result.
     async fn flush(
         &mut self,
@@ -84,6 +106,7 @@ impl Report {
         out: &Output,
         batch: &mut Vec<(u64, Submit)>,
     ) -> Result<(), Failure> {
+        self.refuse_missing(client, out, batch).await?;
         let now = client.store().clock().now();
         let lines: Vec<(u64, Kind, bool)> = batch
             .iter()
@@ -143,6 +166,7 @@ pub(crate) async fn execute(
     let limit = client.store().registry().limits().max_bytes;
     let mut report = Report {
         replaces: args.replace_waiting,
+        allow_missing: args.allow_missing,
         ..Report::default()
     };
     let mut batch = Vec::with_capacity(CHUNK);

@@ -10,13 +10,13 @@ use jiff::Timestamp;
 use serde::Serialize;
 use windlass::{
     Client, Json, Kind, StateKind, Task, TaskId,
-    client::{Done, Waiting},
+    client::{Done, SameRequest, ToCheck, Waiting},
     store::{Error, IfExists, Submit, TaskRecord},
 };
 
 pub(crate) use self::args::Args;
 use crate::{
-    exit::{Exit, Failure},
+    exit::{Exit, Failure, named_option},
     global::Global,
     input,
     kept::Kept,
@@ -125,6 +125,13 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let submit = args.submit(line::new_task(task)?, &out)?;
     let (id, kind) = (submit.task.id.clone(), submit.task.kind.clone());
     let client = global.lasting().await?;
+    if let Some(failure) = missing(&client, [&submit], args.allow_missing)
+        .await?
+        .pop()
+        .flatten()
+    {
+        return Err(failure);
+    }
     let answer = match client.submit(submit.clone()).await {
         Ok(answer) => answer,
         Err(error) => return Err(taken(&client, &submit, error).await),
@@ -230,6 +237,40 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     } else {
         Exit::No
     })
+}
+
+/// Returns for each submit the failure for a task that it waits for and that does not exist.
+async fn missing<'a>(
+    client: &Client,
+    submits: impl IntoIterator<Item = &'a Submit>,
+    allow_missing: bool,
+) -> Result<Vec<Option<Failure>>, Failure> {
+    let submits = submits.into_iter().map(|submit| ToCheck {
+        submit,
+        allow_missing,
+    });
+    let submits: Vec<_> = submits.collect();
+    let waits = submits.iter().any(|one| one.submit.task.waits.is_some());
+    if allow_missing || !waits {
+        return Ok(submits.iter().map(|_| None).collect());
+    }
+    let missing = client
+        .missing_awaited(&submits, SameRequest::Earlier)
+        .await?;
+    let failure = |(id, one): (Option<TaskId>, &ToCheck<'_>)| {
+        let waits = one.submit.task.waits.as_ref();
+        let field = match waits.is_some_and(|waits| waits.ok) {
+            true => "after_ok",
+            false => "after",
+        };
+        let named = named_option(field);
+        Some(Failure::NotFound(format!(
+            "{named}: task '{}' does not exist; check the id (`windlass list` shows the tasks), or give --allow-missing: a \
+             missing task counts as ended",
+            id?
+        )))
+    };
+    Ok(missing.into_iter().zip(&submits).map(failure).collect())
 }
 
 /// Says when a task runs whose kind no node handles yet.

@@ -5,6 +5,7 @@ use axum::routing::{get, post};
 use super::{LINES, Of, Param, Request, answer, body, limit, may, param, read};
 use crate::{
     auth::Role::Operate,
+    body::ALLOW_MISSING,
     routes::{bulk, tasks, transactions},
 };
 
@@ -73,7 +74,7 @@ const LIST: &[Param] = &[
     param(
         "order",
         Of::One(&["submitted", "due", "ended", "id"]),
-        "The order: submitted and id (the newest first), due (sleeping tasks, the earliest first), ended (ended tasks, the last first).",
+        "The order: submitted and id (the newest first), due (only sleeping tasks, the earliest first), ended (only ended tasks, the last first). A filter for other tasks is refused.",
     ),
     param("reversed", Of::Flag, "Reverses the order.").or("false"),
     param("props", Of::Flag, "Whether the tasks have their props.").or("true"),
@@ -99,6 +100,12 @@ pub(super) const REQUESTS: &[Request] = &[
                 "POST",
                 "Submits a task, an array of tasks, or lines of tasks (application/x-ndjson).",
             )
+            .parameters(&[param(
+                ALLOW_MISSING,
+                Of::Flag,
+                "Whether the tasks of after and after_ok need not exist, for each task of the request.",
+            )
+            .or("false")])
             .bodies(&[body("task-or-tasks"), body("task").of(LINES)])
             .answers(&[
                 answer(201, "submitted-task", "The task is new.", "/v1/tasks")

@@ -68,6 +68,8 @@ pub(super) struct Rows {
     live: BTreeSet<Place>,
     /// The sleeping tasks by their wake-up.
     asleep: BTreeSet<Place>,
+    /// Those of them that wait for other tasks.
+    waiting: BTreeSet<Place>,
     /// The ended tasks by their end.
     ended: BTreeSet<Place>,
     /// The live, unclaimed tasks with limits, by their submit.
@@ -157,7 +159,11 @@ impl Rows {
             places.push((&mut self.live, by_submit));
         }
         if let Some(until) = row.until {
-            places.push((&mut self.asleep, at(until.as_microsecond())));
+            let by_due = at(until.as_microsecond());
+            if row.waits == Wait::Tasks {
+                places.push((&mut self.waiting, by_due.clone()));
+            }
+            places.push((&mut self.asleep, by_due));
         }
         if row.state.is_some_and(StateKind::is_terminal) {
             places.push((&mut self.ended, at(row.since.as_microsecond())));
@@ -209,6 +215,7 @@ impl Rows {
             };
         }
         let set = match order {
+            Order::Due if span.only_waiting => &self.waiting,
             Order::Due => &self.asleep,
             Order::Ended => &self.ended,
             _ if filter.awaits_signal => &self.awaiting_signal,

@@ -87,6 +87,7 @@ fn span((order, ascending): (Order, bool), after: Option<Place>, limit: usize) -
         after,
         limit,
         without_props: false,
+        only_waiting: false,
     }
 }
 

@@ -292,6 +292,7 @@ impl Queries {
             after: None,
             limit: failures::READ,
             without_props: true,
+            only_waiting: false,
         };
         let records = self.span(&filter, span).await?;
         let is_complete = records.len() < failures::READ;

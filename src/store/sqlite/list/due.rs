@@ -4,9 +4,11 @@
 //! wake-ups. A list reads the first tasks of each of these groups: the tasks that it returns, and one index entry for
 //! each group. It reads all claimed tasks, which are few.
 
-use rusqlite::{Connection, OptionalExtension, types::Value};
+use std::collections::BTreeSet;
 
-use super::{Conditions, direction, each};
+use rusqlite::{Connection, OptionalExtension, params_from_iter, types::Value};
+
+use super::{Conditions, direction, each, for_span};
 use crate::store::{
     Filter, Place, Span, TaskRecord,
     rules::list::Selection,
@@ -26,6 +28,8 @@ struct Sleepers {
     kind: i64,
     data_version: i64,
     waits: i64,
+    /// The first wake-up, and the task that has it.
+    first: (i64, i64),
 }
 
 impl Sleepers {
@@ -34,15 +38,17 @@ impl Sleepers {
         kind: i64::MIN,
         data_version: 0,
         waits: -2,
+        first: (0, 0),
     };
 
     /// Returns the query of the first group from a given one on. A comparison with '>' would read all entries of
     /// that group.
     fn query_from() -> String {
         format!(
-            "SELECT s.kind, s.data_version, s.waits FROM windlass_states s INDEXED BY windlass_states_asleep
+            "SELECT s.kind, s.data_version, s.waits, s.due, s.n
+             FROM windlass_states s INDEXED BY windlass_states_asleep
              WHERE {ASLEEP} AND (s.kind, s.data_version, s.waits) >= (?1, ?2, ?3)
-             ORDER BY s.kind, s.data_version, s.waits LIMIT 1"
+             ORDER BY s.kind, s.data_version, s.waits, s.due, s.n LIMIT 1"
         )
     }
 
@@ -55,9 +61,37 @@ impl Sleepers {
                 kind: row.get(0)?,
                 data_version: row.get(1)?,
                 waits: row.get(2)?,
+                first: (
+                    row.get::<_, Option<i64>>(3)?.unwrap_or_default(),
+                    row.get(4)?,
+                ),
             })
         });
         Ok(read.optional()?)
+    }
+
+    /// Returns the groups with tasks of a span, those with the earliest wake-ups first: a list by wake-up reads little
+    /// of the others.
+    fn of_span(conn: &Connection, filter: &Filter, span: &Span) -> Result<Vec<Self>, Stop> {
+        let kinds = kinds(conn, filter)?;
+        let mut groups = Vec::new();
+        let mut group = Self::FIRST;
+        while let Some(next) = group.next(conn)? {
+            group = next;
+            let is_of_kind = kinds
+                .as_ref()
+                .is_none_or(|kinds| kinds.contains(&next.kind));
+            let waits = match (filter.awaits_signal, span.only_waiting) {
+                (true, _) => next.waits < 0,
+                (false, true) => next.waits > 0,
+                (false, false) => true,
+            };
+            if is_of_kind && waits {
+                groups.push(next);
+            }
+        }
+        groups.sort_unstable_by_key(|group| group.first);
+        Ok(groups)
     }
 
     /// Returns the conditions on the tasks of the group.
@@ -91,7 +125,7 @@ fn query(
         rows::RECORD,
         rows::RECORD_BY_STATE
     );
-    (sql, values)
+    (for_span(sql, filter, span), values)
 }
 
 /// Returns the tasks of a span by wake-up.
@@ -111,17 +145,29 @@ pub(super) fn span(
     let mut claimed = Conditions::new();
     claimed.and(CLAIMED);
     take(claimed, "windlass_states_owned")?;
-    let mut group = Sleepers::FIRST;
-    while let Some(next) = group.next(conn)? {
-        take(next.conditions(), "windlass_states_asleep")?;
-        group = next;
+    for group in Sleepers::of_span(conn, filter, span)? {
+        take(group.conditions(), "windlass_states_asleep")?;
     }
     Ok(selection.into_tasks())
 }
 
+/// Returns the numbers of the kinds of a filter; `None` for every kind.
+fn kinds(conn: &Connection, filter: &Filter) -> Result<Option<BTreeSet<i64>>, Stop> {
+    let mut conditions = Conditions::new();
+    conditions.kind("kind", filter);
+    let Conditions { sql, values } = conditions;
+    if values.is_empty() {
+        return Ok(None);
+    }
+    let sql = format!("SELECT id FROM windlass_kinds{sql}");
+    let mut read = conn.prepare_cached(&sql)?;
+    let ids = read.query_map(params_from_iter(values), |row| row.get(0))?;
+    Ok(Some(ids.collect::<Result<_, _>>()?))
+}
+
 #[cfg(test)]
 mod tests {
-    use rusqlite::{StatementStatus, params_from_iter};
+    use rusqlite::StatementStatus;
 
     use super::*;
     use crate::store::{Order, sqlite::schema};
@@ -160,6 +206,7 @@ mod tests {
                 after: None,
                 limit: 10,
                 without_props: false,
+                only_waiting: false,
             };
             let index = "windlass_states_asleep";
             let (sql, values) = query(of.conditions(), index, &Filter::default(), &span);
@@ -173,6 +220,33 @@ mod tests {
             (found, group) = (found + 1, of);
         }
         (found, steps + next.get_status(StatementStatus::VmStep))
+    }
+
+    /// Regression: a list of one kind read the sleeping tasks of all others.
+    #[test]
+    fn a_list_of_a_kind_reads_no_sleeping_task_of_another() {
+        let conn = file(3);
+        let kinds = "INSERT INTO windlass_kinds (id, kind) VALUES (1, 'k1'), (2, 'k2')";
+        conn.execute(kinds, ()).unwrap();
+        let mut span = Span {
+            order: Order::Due,
+            ascending: true,
+            after: None,
+            limit: 10,
+            without_props: false,
+            only_waiting: false,
+        };
+        let groups = |filter: &Filter, span: &Span| {
+            let groups = Sleepers::of_span(&conn, filter, span).unwrap();
+            groups.iter().map(|group| group.kind).collect::<Vec<_>>()
+        };
+        let all = Filter::default();
+        let mut of_kind = Filter::default();
+        of_kind.kind = Some("k2".parse().unwrap());
+        assert_eq!(groups(&all, &span).len(), 4);
+        assert_eq!(groups(&of_kind, &span), [2, 2]);
+        span.only_waiting = true;
+        assert!(groups(&all, &span).is_empty());
     }
 
     #[test]

@@ -124,6 +124,7 @@ fn read(left: &Left, task: u8, keys: KeySet) -> Snapshot {
 fn by_index(rows: &Rows, left: &Left, without_props: bool) -> Vec<String> {
     let span = Span {
         without_props,
+        only_waiting: false,
         ..span((Order::Id, true), None, 100)
     };
     let known = rows.step(&Filter::default(), &span).known.tasks;
@@ -204,6 +205,7 @@ fn a_list_reads_only_long_values() {
         }
         let span = Span {
             without_props,
+            only_waiting: false,
             ..span((Order::Submitted, true), None, 9)
         };
         let mut found = rows.step(&Filter::default(), &span).known.tasks;

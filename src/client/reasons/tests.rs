@@ -1,0 +1,146 @@
+//! The reasons of tasks with waits.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{
+    Command, Message, NewTask, Runner, Signal, TaskContext,
+    store::{Store, WaitKind},
+};
+
+/// Regression: after a signal to a task without a node the counts said that it waits for the signal, and the list that no
+/// node handles its kind.
+#[tokio::test]
+async fn a_task_whose_signal_was_sent_has_one_reason_in_lists_and_counts() {
+    let store = Store::open("memory:").await.unwrap();
+    let client = Client::new(&store);
+    let asks = async |_: TaskContext| Message::wait_for_signal("go");
+    let runner = Runner::builder(&store)
+        .handler("k", asks)
+        .start()
+        .await
+        .unwrap();
+    for id in ["sent", "waits"] {
+        client.submit(NewTask::new("k").id(id)).await.unwrap();
+        let asks = async {
+            let read = async || client.get(id).await.unwrap().state.unwrap();
+            while read().await.awaits_signal().is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let bound = std::time::Duration::from_secs(30);
+        tokio::time::timeout(bound, asks)
+            .await
+            .expect("the task asks for its signal");
+    }
+    runner.shutdown().await;
+    client
+        .command("sent", Command::Signal(Signal::new("go")))
+        .await
+        .unwrap();
+    let stats = client.stats().await.unwrap();
+    let held = stats.kinds[0].held_back.iter();
+    let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
+    assert_eq!(held, [("no_node", 1), ("signal", 1)]);
+    for (reason, id) in [(WaitKind::NoNode, "sent"), (WaitKind::Signal, "waits")] {
+        let query = Query::new(Filter::default()).waits(reason);
+        let page = client.page(&query, None).await.unwrap();
+        let ids: Vec<_> = page.tasks.iter().map(|one| one.task.id.as_str()).collect();
+        assert_eq!(ids, [id]);
+    }
+}
+
+/// Regression: a list showed `tasks`, a view `no_node`.
+#[tokio::test]
+async fn a_wait_that_is_over_has_one_reason_in_lists_counts_and_views() {
+    let client = Client::new(&Store::open("memory:").await.unwrap());
+    for (id, after) in [
+        ("a", &[][..]),
+        ("b", &[]),
+        ("over", &["a"]),
+        ("waits", &["a", "b"]),
+        ("gone", &["never"]),
+    ] {
+        let task = NewTask::new("k").id(id).after(after.iter().copied());
+        client.submit(task).await.unwrap();
+    }
+    client.command("a", Command::Kill).await.unwrap();
+    client.delete("a").await.unwrap();
+    let mut listed = BTreeMap::new();
+    for reason in crate::store::WaitKind::ALL {
+        let query = Query::new(Filter::default()).waits(reason);
+        for record in client.page(&query, None).await.unwrap().tasks {
+            listed.insert(record.task.id.to_string(), reason.as_str());
+        }
+    }
+    let expected = [
+        ("b", "no_node"),
+        ("gone", "no_node"),
+        ("over", "no_node"),
+        ("waits", "tasks"),
+    ];
+    let expected = expected.map(|(id, reason)| (id.to_owned(), reason));
+    assert_eq!(listed, BTreeMap::from(expected));
+    for (id, reason) in &listed {
+        let record = client.get(id.as_str()).await.unwrap();
+        let reasons = client.wait_reasons(&[record], &[]).await.unwrap();
+        assert_eq!(reasons[0].as_ref().unwrap().kind().as_str(), *reason);
+    }
+    let stats = client.stats().await.unwrap();
+    let held = stats.kinds[0].held_back.iter();
+    let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
+    assert_eq!(held, [("no_node", 3), ("tasks", 1)]);
+}
+
+/// Regression: the counts said that the task waits for tasks, and a view that it sleeps until the year 9999.
+#[tokio::test]
+async fn a_wait_that_is_over_is_available_to_a_node_with_room() {
+    let client = Client::new(&Store::open("memory:").await.unwrap());
+    for (id, after) in [("over", "gone"), ("waits", "over")] {
+        let task = NewTask::new("k").id(id).after([after]);
+        client.submit(task).await.unwrap();
+    }
+    let room = NodeRecord {
+        spec: crate::store::NodeSpec::new("n".parse().unwrap()),
+        status: crate::store::NodeStatus::default(),
+        lease: 1,
+        joined_at: Timestamp::UNIX_EPOCH,
+        lease_left_ms: 1,
+        claims: 0,
+    };
+    let nodes = [room];
+    let over = client.get("over").await.unwrap();
+    let reasons = client
+        .wait_reasons(std::slice::from_ref(&over), &nodes)
+        .await
+        .unwrap();
+    assert_eq!(reasons, [None]);
+    let form = crate::wire::TaskWhyForm::new(&over, None, client.now(), (true, true));
+    let text = form.text.unwrap();
+    assert_eq!(
+        text,
+        "the tasks that it waits for have ended, and a node will claim it"
+    );
+    let mut kinds = client.stats().await.unwrap().kinds;
+    let of = kinds.remove(0);
+    assert_eq!((of.available, of.waiting), (1, 1));
+    // As the counts of the store have it.
+    let tasks = HeldBack {
+        reason: WaitReason::Tasks(Vec::new()),
+        tasks: 2,
+        at_least: false,
+    };
+    let of = KindStats {
+        available: 0,
+        waiting: 2,
+        held_back: vec![tasks],
+        ..of
+    };
+    let mut kinds = [(of, false)];
+    client.read_waits(&mut kinds, &nodes).await.unwrap();
+    let of = &kinds[0].0;
+    assert_eq!((of.available, of.waiting), (1, 1));
+    let held = of.held_back.iter();
+    let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
+    assert_eq!(held, [("tasks", 1)]);
+}
