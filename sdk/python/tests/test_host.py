@@ -15,6 +15,7 @@ import pytest
 import windlass_tasks as windlass
 from windlass_tasks._frames import HEAD, LARGEST, BadFrame, frames, length, messages
 from windlass_tasks._host import Host, LoopHost, LoopRun, ProcessHost, Run
+from windlass_tasks._hosts import Guard
 from windlass_tasks._job import Json
 
 app = windlass.App("http://localhost:1")
@@ -219,6 +220,17 @@ def test_an_async_task_that_is_cancelled_before_its_first_step_is_released() -> 
 @app.task("short")
 async def short(job: windlass.Job[Any, Any]) -> int:
     return 7
+
+
+def test_a_guard_that_was_killed_starts_again() -> None:
+    guard = Guard()
+    guard.process.kill()
+    guard.process.wait(20)
+    guard.watch(set())
+    assert guard.process.poll() is None
+    assert guard.process.stdin is not None
+    guard.process.stdin.close()
+    assert guard.process.wait(20) == 0
 
 
 def test_what_is_no_frame_is_noticed_at_once() -> None:

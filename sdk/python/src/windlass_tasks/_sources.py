@@ -34,13 +34,22 @@ class Sources:
 def _files(packages: set[str]) -> Iterator[str]:
     standard = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
     for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if not isinstance(path, str) or not os.path.isfile(path):
+        path = _file(module)
+        if path is None or not os.path.isfile(path):
             continue
         path = os.path.abspath(path)
         is_library = path.startswith(standard) or any(part in path for part in _LIBRARIES)
         if not is_library or name.partition(".")[0] in packages:
             yield path
+
+
+def _file(module: object) -> str | None:
+    """Returns the file of a module. One that loads itself when it is first used is not loaded by this."""
+    try:
+        path = object.__getattribute__(module, "__dict__").get("__file__")
+    except AttributeError:
+        return None
+    return path if isinstance(path, str) else None
 
 
 def _stat(path: str) -> tuple[int, ...]:

@@ -461,6 +461,8 @@ class Worker:
             except TooLarge:
                 self.too_large()
             except WrongItem as wrong:
+                if wrong.at >= len(self.reported):
+                    raise Refusal(str(wrong)) from wrong
                 for item in self.reported[wrong.at]:
                     self.refuse(item, str(wrong))
             except (Again, Over):
