@@ -492,7 +492,7 @@ class Worker:
             results = [self.result(item, result) for item, result in zip(items, answer["results"], strict=False)]
             self.start(answer)
             self.batch = min(_ITEMS, self.batch * 2)
-            return any(results)
+            return any(results) or len(results) < len(items)
         finally:
             self.is_answered(seq)
 
