@@ -72,7 +72,7 @@ class Run:
         if sent["order"] > self.seen:
             self.seen = sent["order"]
             if self.host is not None:
-                self.host.send([["signal", self.key, json.dumps(sent)]])
+                self.host.send([["signal", self.key, json.dumps(sent, ensure_ascii=False)]])
             else:
                 self.claim.setdefault("signals", []).append(sent)
 
@@ -213,7 +213,7 @@ class Hosts:
         run.host, host.runs[run.key], run.sign = host, run, clock()
         # As a text: a process that cannot read it fails this run, and reads the other messages.
         name = {field: run.claim[field] for field in ("id", "fence", "run", "kind")}
-        host.send([["start", run.key, name, json.dumps(run.claim)]])
+        host.send([["start", run.key, name, json.dumps(run.claim, ensure_ascii=False)]])
 
     def send(self, run: Run, message: Any) -> None:
         if run.host is not None:
