@@ -101,6 +101,20 @@ async fn an_array_and_a_transaction_have_a_bound_that_is_checked_first() {
 }
 
 #[tokio::test]
+async fn a_large_array_is_several_writes_that_let_other_requests_in_between() {
+    let kit = Kit::new().await;
+    let tasks = format!("[{}{{\"kind\":\"k\"}}]", "{\"kind\":\"k\"},".repeat(9_999));
+    let mut array = std::pin::pin!(kit.call("POST /v1/tasks", tasks));
+    let answer = tokio::select! {
+        biased;
+        _ = &mut array => panic!("the array was one write"),
+        answer = kit.get("/v1/counts") => answer,
+    };
+    assert_eq!(answer.status, 200);
+    assert_eq!(array.await.json().as_array().unwrap().len(), 10_000);
+}
+
+#[tokio::test]
 async fn a_filter_with_too_many_conditions_is_refused_by_name() {
     let kit = Kit::new().await;
     let many = |name: &str, value: &str| vec![format!("{name}={value}"); 1000].join("&");
