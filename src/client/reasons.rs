@@ -12,7 +12,8 @@ use windlass_statemachine::{StateKind, TaskId};
 
 use super::{Client, HeldBack, KindStats, WaitReason, counted::grouped};
 use crate::store::{
-    Error, Filter, NodeRecord, Order, Query, TaskRecord, copy::Copied, rules::waits::waited_for,
+    Error, Filter, LimitUse, NodeRecord, Order, Query, TaskRecord, copy::Copied,
+    rules::waits::waited_for,
 };
 
 /// How many tasks are looked up at the same time.
@@ -199,6 +200,15 @@ impl<'c> Lookup<'c> {
             WaitReason::judged(record, nodes, now, is_over)
         });
         let mut reasons: Vec<_> = reasons.collect();
+        let is_full = |reason: &Option<WaitReason>| matches!(reason, Some(WaitReason::Full(_)));
+        let mut both = records.iter().zip(&reasons);
+        if both.any(|(record, reason)| is_full(reason) && !record.task.limits.is_empty()) {
+            let uses = in_use(self.client).await?;
+            for (record, reason) in records.iter().zip(&mut reasons) {
+                let limits = &record.task.limits;
+                *reason = reason.take().map(|of| of.with_limits(limits, &uses));
+            }
+        }
         if reasons.iter().flatten().any(WaitReason::is_of_nodes)
             && let Some(mark) = mark(self.client).await?
         {
@@ -223,6 +233,14 @@ impl<'c> Lookup<'c> {
 
     fn lives(&self, id: &TaskId) -> bool {
         self.is_live.get(id).is_some_and(|is_live| *is_live)
+    }
+}
+
+/// Returns the limits in use; none on a store that has no limits.
+pub(super) async fn in_use(client: &Client) -> Result<Vec<LimitUse>, Error> {
+    match client.limits_in_use().await {
+        Err(Error::Unusable(_)) => Ok(Vec::new()),
+        limits => limits,
     }
 }
 
@@ -256,96 +274,4 @@ async fn look(client: Client, id: TaskId) -> Result<(TaskId, bool), Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::{
-        Command, Message, NewTask, Runner, Signal, TaskContext,
-        store::{Store, WaitKind},
-    };
-
-    /// Regression: after a signal to a task without a node the counts said that it waits for the signal, and the list that no
-    /// node handles its kind.
-    #[tokio::test]
-    async fn a_task_whose_signal_was_sent_has_one_reason_in_lists_and_counts() {
-        let store = Store::open("memory:").await.unwrap();
-        let client = Client::new(&store);
-        let asks = async |_: TaskContext| Message::wait_for_signal("go");
-        let runner = Runner::builder(&store)
-            .handler("k", asks)
-            .start()
-            .await
-            .unwrap();
-        for id in ["sent", "waits"] {
-            client.submit(NewTask::new("k").id(id)).await.unwrap();
-            let asks = async {
-                let read = async || client.get(id).await.unwrap().state.unwrap();
-                while read().await.awaits_signal().is_none() {
-                    tokio::task::yield_now().await;
-                }
-            };
-            let bound = std::time::Duration::from_secs(30);
-            tokio::time::timeout(bound, asks)
-                .await
-                .expect("the task asks for its signal");
-        }
-        runner.shutdown().await;
-        client
-            .command("sent", Command::Signal(Signal::new("go")))
-            .await
-            .unwrap();
-        let stats = client.stats().await.unwrap();
-        let held = stats.kinds[0].held_back.iter();
-        let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
-        assert_eq!(held, [("no_node", 1), ("signal", 1)]);
-        for (reason, id) in [(WaitKind::NoNode, "sent"), (WaitKind::Signal, "waits")] {
-            let query = Query::new(Filter::default()).waits(reason);
-            let page = client.page(&query, None).await.unwrap();
-            let ids: Vec<_> = page.tasks.iter().map(|one| one.task.id.as_str()).collect();
-            assert_eq!(ids, [id]);
-        }
-    }
-
-    /// Regression: a list showed `tasks`, a view `no_node`.
-    #[tokio::test]
-    async fn a_wait_that_is_over_has_one_reason_in_lists_counts_and_views() {
-        let client = Client::new(&Store::open("memory:").await.unwrap());
-        for (id, after) in [
-            ("a", &[][..]),
-            ("b", &[]),
-            ("over", &["a"]),
-            ("waits", &["a", "b"]),
-            ("gone", &["never"]),
-        ] {
-            let task = NewTask::new("k").id(id).after(after.iter().copied());
-            client.submit(task).await.unwrap();
-        }
-        client.command("a", Command::Kill).await.unwrap();
-        client.delete("a").await.unwrap();
-        let mut listed = BTreeMap::new();
-        for reason in crate::store::WaitKind::ALL {
-            let query = Query::new(Filter::default()).waits(reason);
-            for record in client.page(&query, None).await.unwrap().tasks {
-                listed.insert(record.task.id.to_string(), reason.as_str());
-            }
-        }
-        let expected = [
-            ("b", "no_node"),
-            ("gone", "no_node"),
-            ("over", "no_node"),
-            ("waits", "tasks"),
-        ];
-        let expected = expected.map(|(id, reason)| (id.to_owned(), reason));
-        assert_eq!(listed, BTreeMap::from(expected));
-        for (id, reason) in &listed {
-            let record = client.get(id.as_str()).await.unwrap();
-            let reasons = client.wait_reasons(&[record], &[]).await.unwrap();
-            assert_eq!(reasons[0].as_ref().unwrap().kind().as_str(), *reason);
-        }
-        let stats = client.stats().await.unwrap();
-        let held = stats.kinds[0].held_back.iter();
-        let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
-        assert_eq!(held, [("no_node", 3), ("tasks", 1)]);
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@ use windlass_statemachine::{Bound, Kind, Limit, StateKind};
 use super::{
     Client, WaitReason,
     counted::{HeldBack, KindStats, Stats, grouped, sort},
-    reasons::mark,
+    reasons::{in_use, mark},
     waits::{CLAIMED_WITHIN, Wanted},
 };
 use crate::store::{
@@ -18,6 +18,8 @@ use crate::store::{
 
 /// How many tasks of a kind are read for their labels at most.
 const LABELLED: u32 = 1000;
+/// Of how many kinds tasks are read for their limits at most.
+const LIMITED_KINDS: usize = 5;
 
 impl Client {
     /// Returns how many tasks there are by kind: how many a node can claim now, how many sleep or wait, and why tasks
@@ -53,10 +55,7 @@ impl Client {
     pub async fn stats(&self) -> Result<Stats, Error> {
         let registry = self.store.registry();
         let nodes = registry.nodes().await?;
-        let limits = match registry.limits_in_use().await {
-            Err(Error::Unusable(_)) => Vec::new(),
-            limits => limits?,
-        };
+        let limits = in_use(self).await?;
         let counted = registry.stats().await?;
         let at = counted.at;
         let mut kinds = kinds(&counted, &nodes, &limits);
@@ -65,9 +64,14 @@ impl Client {
         if kinds.iter().any(|(of, _)| may_await(of)) {
             self.read_awaiting(&mut kinds, &nodes).await?;
         }
+        let mut kinds_read = 0;
         for (of, by_labels) in &mut kinds {
             if *by_labels {
                 self.read_labels(of, &nodes, at).await?;
+            }
+            if kinds_read < LIMITED_KINDS && may_be_limited(of, &limits) {
+                kinds_read += 1;
+                self.read_limited(of, (&nodes, &limits), at).await?;
             }
             if of.waiting > 0 && is_held(of, &nodes, &limits) {
                 self.read_waits(of, &nodes).await?;
@@ -95,6 +99,7 @@ impl Client {
             kinds: kinds.into_iter().map(|(of, _)| of).collect(),
             limits,
             is_scan: !registry.keeps_counts(),
+            refused_rows: registry.refused_rows().await?,
         })
     }
 
@@ -105,19 +110,7 @@ impl Client {
         nodes: &[NodeRecord],
         now: Timestamp,
     ) -> Result<(), Error> {
-        let live = StateKind::ALL
-            .into_iter()
-            .filter(|state| !state.is_terminal());
-        let filter = Filter {
-            kind: Some(of.kind.clone()),
-            states: live.collect(),
-            ..Filter::default()
-        };
-        let page = Page {
-            after: 0,
-            limit: LABELLED,
-        };
-        let records = self.store.registry().list(&filter, page).await?;
+        let records = self.first_live(of).await?;
         let at_least = records.len() >= LABELLED as usize;
         let (mut labels, mut others) = (Vec::new(), Vec::new());
         for record in &records {
@@ -135,6 +128,49 @@ impl Client {
         of.also_held(grouped(others.into_iter(), at_least));
         Ok(())
     }
+
+    /// Adds the tasks for which no node has a free slot, and one of whose limits is full as well.
+    async fn read_limited(
+        &self,
+        of: &mut KindStats,
+        (nodes, limits): (&[NodeRecord], &[LimitUse]),
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let records = self.first_live(of).await?;
+        let at_least = records.len() >= LABELLED as usize;
+        let reasons = records.iter().filter_map(|record| {
+            let full = WaitReason::of(record, nodes, now)
+                .filter(|reason| matches!(reason, WaitReason::Full(_)))?;
+            let both = full.with_limits(&record.task.limits, limits);
+            matches!(both, WaitReason::Limit(_)).then_some(both)
+        });
+        of.limits_hold(grouped(reasons, at_least));
+        Ok(())
+    }
+
+    /// Reads the first live tasks of a kind.
+    async fn first_live(&self, of: &KindStats) -> Result<Vec<TaskRecord>, Error> {
+        let live = StateKind::ALL
+            .into_iter()
+            .filter(|state| !state.is_terminal());
+        let filter = Filter {
+            kind: Some(of.kind.clone()),
+            states: live.collect(),
+            ..Filter::default()
+        };
+        let page = Page {
+            after: 0,
+            limit: LABELLED,
+        };
+        self.store.registry().list(&filter, page).await
+    }
+}
+
+/// Returns whether tasks of the kind that find no free slot may wait for a limit as well.
+fn may_be_limited(of: &KindStats, limits: &[LimitUse]) -> bool {
+    let mut held = of.held_back.iter();
+    let is_full = |of: &LimitUse| of.limit.as_ref().is_some_and(|l| free(l, of.taken) == 0);
+    held.any(|held| matches!(held.reason, WaitReason::Full(_))) && limits.iter().any(is_full)
 }
 
 /// Returns whether a node has room for a task of the group of this one: then the group has no reason, and the task may have
@@ -275,7 +311,13 @@ impl Gathered {
             self.stats.limited += held.tasks.saturating_sub(free(&limit, taken));
             let tasks = held.tasks.min(takeable);
             takeable -= tasks;
-            let limited = LimitedBy { limit, until };
+            let mut limited = LimitedBy {
+                until,
+                ..LimitedBy::new(limit)
+            };
+            if let Some((_, WaitReason::Full(nodes))) = &full {
+                limited.full.clone_from(nodes);
+            }
             self.hold(WaitReason::Limit(limited), tasks, !counted.held_is_complete);
         }
         self.stats.limited = self.stats.limited.min(self.stats.available);
