@@ -106,6 +106,8 @@ const SLOTS: &str = "windlass_slots";
 const TASKS: &str = "windlass_tasks";
 const OLDEST_DUE: &str = "windlass_oldest_due_age_seconds";
 const WAITING: &str = "windlass_waiting_tasks";
+const AVAILABLE: &str = "windlass_available_tasks";
+const REFUSED_ROWS: &str = "windlass_inbox_refused_rows";
 const WORKERS: &str = "windlass_workers";
 const REQUESTS: &str = "windlass_http_requests_total";
 const REQUEST_DURATION: &str = "windlass_http_request_duration_seconds";
@@ -129,7 +131,7 @@ const fn metric(
 
 /// Every metric that the library records.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 26] = [
+pub const METRICS: [Metric; 28] = [
     metric(CLAIMS, MetricKind::Counter, "count", &["kind"], "Claims of tasks under which a handler has started: not those that only carry out a command of an operator, or end a task that has missed a deadline"),
     metric(ABANDONED, MetricKind::Counter, "count", &["kind"], "Claimed tasks whose previous claim was lost with its node or its lease; each costs an attempt"),
     metric(LATENESS, MetricKind::Histogram, "seconds", &["kind"], "The time from the due time of a task until a node claimed it and started its handler; claims that start none, for a command of an operator, are not in it"),
@@ -152,6 +154,8 @@ pub const METRICS: [Metric; 26] = [
     metric(TASKS, MetricKind::Gauge, "count", &["kind", "state"], "Tasks of the namespace; `state` is a state or `quarantined`"),
     metric(OLDEST_DUE, MetricKind::Gauge, "seconds", &["kind"], "How long the first task of the namespace is due that no node has claimed; 0 when there is none: the figure to scale by"),
     metric(WAITING, MetricKind::Gauge, "count", &["kind", "reason"], "Tasks of the namespace that are not run, by the reason: `no_node`, `data_version`, `labels`, `not_claiming`, `fault`, `full`, `limit`, `tasks`, `signal`, `lost` or `copied`"),
+    metric(AVAILABLE, MetricKind::Gauge, "count", &["kind"], "Tasks of the namespace that are due and that no node has claimed; a node will claim those that `windlass_waiting_tasks` gives no reason for"),
+    metric(REFUSED_ROWS, MetricKind::Gauge, "count", &[], "Refused rows of the inbox (the table `windlass_inbox` of SQLite), which have no effect until they are corrected; at most 1,000 rows are read. 0 on other stores"),
     metric(WORKERS, MetricKind::Gauge, "count", &["kind", "sdk"], "Live nodes of the namespace with a handler of the kind; `kind` is `any` for those with a default handler, `sdk` is `rust` for a node, and for a remote worker the name of its client library without the version; `other` without a name, and beyond 20 names"),
     metric(REQUESTS, MetricKind::Counter, "count", &["request", "status"], "Requests that the server has answered; `request` is the method with the path of the API, or `none` for a path that it does not have"),
     metric(REQUEST_DURATION, MetricKind::Histogram, "seconds", &["request"], "The time until the server began its answer; waits last as long as they were asked for"),
@@ -184,10 +188,10 @@ pub fn page() -> String {
          `windlass worker --serve` show them at `/metrics`, for Prometheus, to a token with the role `read` and without \
          a scope.\n\n\
          The gauges of the namespace (`windlass_tasks`, `windlass_oldest_due_age_seconds`, `windlass_waiting_tasks`, \
-         `windlass_workers`) are set by each node and server, 15 s apart (`Builder::gauges_every`), and have the same values on \
+         `windlass_available_tasks`, `windlass_inbox_refused_rows`, `windlass_workers`) are set by each node and server, 15 s apart (`Builder::gauges_every`), and have the same values on \
          all of them: take the maximum over the nodes, not the sum. Each node sets \
          `windlass_oldest_due_age_seconds` of the kinds that it runs, and that of kinds which no node runs. On a store \
-         that keeps no counts (etcd without `memory-index=true`) there is no `windlass_tasks`, no `windlass_waiting_tasks`, and no age of a kind \
+         that keeps no counts (etcd without `memory-index=true`) there is no `windlass_tasks`, no `windlass_waiting_tasks`, no `windlass_available_tasks`, and no age of a kind \
          that no node runs.\n\n\
          Counters begin with 0, so that `increase()` includes the first event: those of a kind when a node with a handler of the \
          kind starts, or a remote worker for it registers (for a default handler, when the first task of the kind is claimed), the \

@@ -14,10 +14,10 @@ use std::{
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use windlass::{
-    Client, Command, KindConfig, Message, NewTask, Retry, Runner, TaskContext,
+    Client, Command, KindConfig, Message, NewTask, Retry, Runner, StateKind, TaskContext,
     schedule::Schedule,
     store::Store,
-    telemetry::{self, METRICS},
+    telemetry::{self, METRICS, MetricKind},
     testing::{Fault, FaultyStore, Operation, TokioClock},
 };
 
@@ -236,4 +236,107 @@ async fn every_metric_is_recorded_with_its_labels() {
         .iter()
         .all(|(_, value)| *value == DebugValue::Gauge(0.0.into()));
     assert!(idle, "{running:?}");
+}
+
+/// `increase()` does not see a series that begins with its first event.
+#[tokio::test(start_paused = true)]
+async fn counters_begin_with_0_for_every_kind_and_label_that_is_known() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let store = Store::open("memory:").await.unwrap();
+    let node = Runner::builder(&store)
+        .handler("good", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    let server = windlass::workers::Workers::new(&store, Vec::new);
+    let form = serde_json::json!({"name": "w", "secret": "a secret of sixteen characters",
+        "kinds": {"remote": {"slots": 1}}});
+    server
+        .register(serde_json::from_value(form).unwrap())
+        .await
+        .unwrap();
+    let recorded = recorded(&snapshotter);
+    let counters = METRICS
+        .iter()
+        .filter(|metric| metric.kind == MetricKind::Counter && !metric.name.contains("_http_"));
+    for metric in counters {
+        let series = recorded.get(metric.name).map_or(0, Vec::len);
+        let kinds = if metric.labels.contains(&"kind") {
+            2
+        } else {
+            1
+        };
+        let others = match metric.name {
+            "windlass_attempts_total" => 3,
+            "windlass_transitions_total" => StateKind::ALL.len(),
+            "windlass_lease_renewals_total" => 2,
+            "windlass_schedule_times_total" => 5,
+            "windlass_store_errors_total" => 28,
+            _ => 1,
+        };
+        // The kinds that a node runs by itself come on top.
+        assert!(
+            series >= kinds * others,
+            "{} has {series} series",
+            metric.name
+        );
+        for kind in ["good", "remote"].iter().filter(|_| kinds == 2) {
+            let of =
+                |labels: &BTreeMap<String, String>| labels.get("kind").is_some_and(|of| of == kind);
+            let all = recorded[metric.name].iter();
+            let own = all.filter(|(labels, _)| of(labels)).count();
+            assert_eq!(own, others, "{} of {kind}", metric.name);
+        }
+    }
+    node.shutdown().await;
+}
+
+/// After a pause of 201 tasks that waited for 85 s, 201 starts with a lateness of 85 s were counted.
+#[tokio::test(start_paused = true)]
+async fn a_claim_for_a_command_or_a_missed_deadline_is_no_start() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let at = "2030-01-01T00:00:00Z".parse().unwrap();
+    let clock = Arc::new(TokioClock::new(at));
+    let store = Store::open_with_clock("memory:", clock).await.unwrap();
+    let client = Client::new(&store);
+    let soon = at + Duration::from_secs(30);
+    let late = client
+        .submit(NewTask::new("k").end_by(soon))
+        .await
+        .unwrap()
+        .into_id();
+    let paused = client.submit(NewTask::new("k")).await.unwrap().into_id();
+    let pause = client.command(&paused, Command::Pause).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(85)).await;
+    let node = Runner::builder(&store)
+        .handler("k", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    client.wait_outcome(&pause).await.unwrap();
+    assert!(
+        client.wait(&late).await.is_err(),
+        "it has missed its deadline"
+    );
+    let of = |recorded: &Recorded| {
+        let late = recorded.get("windlass_start_lateness_seconds");
+        let late = late
+            .into_iter()
+            .flatten()
+            .filter(|(_, value)| is_set(value))
+            .count();
+        (
+            count(recorded, "windlass_claims_total", ("kind", "k")),
+            late,
+        )
+    };
+    assert_eq!(of(&recorded(&snapshotter)), (0, 0));
+    client.command(&paused, Command::Run).await.unwrap();
+    client.wait(&paused).await.unwrap();
+    node.shutdown().await;
+    assert_eq!(of(&recorded(&snapshotter)), (1, 1));
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use windlass_statemachine::Kind;
 
 use super::waits::WaitReason;
-use crate::store::{LimitUse, TaskCount, copy::Copied};
+use crate::store::{LimitUse, RefusedRows, TaskCount, copy::Copied};
 
 /// The numbers of a namespace's tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Stats {
     pub limits: Vec<LimitUse>,
     /// Whether every task was read for the counts, because the store keeps none.
     pub is_scan: bool,
+    /// The rows of the inbox that were refused: their tasks and commands do not exist.
+    pub refused_rows: RefusedRows,
 }
 
 /// How many tasks of a kind there are. Each task counts in exactly one of the numbers ([`limited`](Self::limited) is a part of
@@ -35,7 +37,8 @@ pub struct KindStats {
     /// Tasks that are due and that no node has claimed; also those whose waits have ended, as far as they were read.
     pub available: u64,
     /// Those of them that wait for a slot of a limit, whether a node could otherwise claim them or not: more nodes would not help.
-    /// A task waits for a slot once a node has tried to claim it.
+    /// A task waits for a slot once a node has tried to claim it, and when one of its limits is full while no node has a free
+    /// slot (as far as tasks were read: the first 1,000 live tasks of the kind).
     pub limited: u64,
     /// Tasks that sleep until a later time.
     pub future: u64,
@@ -69,7 +72,7 @@ pub struct HeldBack {
     pub reason: WaitReason,
     /// The number of tasks.
     pub tasks: u64,
-    /// Whether there may be more tasks: only a part was read, since the reason depends on labels (the
+    /// Whether there may be more tasks: only a part was read, since the reason depends on labels or on limits (the
     /// first 1,000 live tasks of the kind), or on more than 10,000 tasks in the lines of limits.
     pub at_least: bool,
 }
@@ -113,13 +116,25 @@ impl KindStats {
     /// Adds the tasks whose labels no node selects. As for a single task, this reason takes precedence over the state of
     /// the nodes, so these tasks no longer count under that.
     pub(super) fn labels_hold(&mut self, found: Vec<HeldBack>) {
+        self.moves(found, |reason| {
+            matches!(
+                reason,
+                WaitReason::NotClaiming(_) | WaitReason::Fault { .. } | WaitReason::Full(_)
+            )
+        });
+    }
+
+    /// Moves tasks from the nodes without a free slot to the limits that hold them back as well.
+    pub(super) fn limits_hold(&mut self, found: Vec<HeldBack>) {
+        let tasks: u64 = found.iter().map(|held| held.tasks).sum();
+        self.limited = (self.limited + tasks).min(self.available);
+        self.moves(found, |reason| matches!(reason, WaitReason::Full(_)));
+    }
+
+    /// Moves tasks to the reasons that were found, from others.
+    fn moves(&mut self, found: Vec<HeldBack>, from: impl Fn(&WaitReason) -> bool) {
         let mut tasks: u64 = found.iter().map(|held| held.tasks).sum();
-        for held in &mut self.held_back {
-            let (WaitReason::NotClaiming(_) | WaitReason::Fault { .. } | WaitReason::Full(_)) =
-                held.reason
-            else {
-                continue;
-            };
+        for held in self.held_back.iter_mut().filter(|held| from(&held.reason)) {
             let moved = held.tasks.min(tasks);
             held.tasks -= moved;
             tasks -= moved;

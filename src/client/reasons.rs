@@ -12,7 +12,7 @@ use windlass_statemachine::{StateKind, TaskId};
 
 use super::{Client, HeldBack, KindStats, WaitReason, counted::grouped};
 use crate::store::{
-    Error, Filter, NodeRecord, Order, Query, Span, TaskRecord, copy::Copied,
+    Error, Filter, LimitUse, NodeRecord, Order, Query, Span, TaskRecord, copy::Copied,
     rules::waits::waited_for,
 };
 
@@ -235,6 +235,15 @@ impl<'c> Lookup<'c> {
             WaitReason::judged(record, nodes, now, is_over)
         });
         let mut reasons: Vec<_> = reasons.collect();
+        let is_full = |reason: &Option<WaitReason>| matches!(reason, Some(WaitReason::Full(_)));
+        let mut both = records.iter().zip(&reasons);
+        if both.any(|(record, reason)| is_full(reason) && !record.task.limits.is_empty()) {
+            let uses = in_use(self.client).await?;
+            for (record, reason) in records.iter().zip(&mut reasons) {
+                let limits = &record.task.limits;
+                *reason = reason.take().map(|of| of.with_limits(limits, &uses));
+            }
+        }
         if reasons.iter().flatten().any(WaitReason::is_of_nodes)
             && let Some(mark) = mark(self.client).await?
         {
@@ -259,6 +268,14 @@ impl<'c> Lookup<'c> {
 
     fn has_ended(&self, id: &TaskId) -> bool {
         self.is_live.get(id).is_some_and(|is_live| !is_live)
+    }
+}
+
+/// Returns the limits in use; none on a store that has no limits.
+pub(super) async fn in_use(client: &Client) -> Result<Vec<LimitUse>, Error> {
+    match client.limits_in_use().await {
+        Err(Error::Unusable(_)) => Ok(Vec::new()),
+        limits => limits,
     }
 }
 

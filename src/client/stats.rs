@@ -8,7 +8,7 @@ use windlass_statemachine::{Bound, Kind, Limit, StateKind};
 use super::{
     Client, WaitReason,
     counted::{HeldBack, KindStats, Stats, grouped, sort},
-    reasons::{MOST_READ, mark},
+    reasons::{MOST_READ, in_use, mark},
     waits::{CLAIMED_WITHIN, Wanted},
 };
 use crate::store::{
@@ -16,8 +16,8 @@ use crate::store::{
     rules::stats::by_state,
 };
 
-/// How many tasks of a kind are examined for their labels at most.
-const LABELLED: usize = 1000;
+/// How many tasks of a kind are examined for their labels or limits at most.
+const EXAMINED: usize = 1000;
 
 impl Client {
     /// Returns how many tasks there are by kind: how many a node can claim now, how many sleep or wait, and why tasks
@@ -27,7 +27,8 @@ impl Client {
     /// milliseconds, however many tasks there are. It reads an index entry for each sleeping task whose time has come,
     /// and up to 2,000 live tasks to find the oldest. Other stores read every task. The reason `labels` is determined
     /// from the first 1,000 live tasks of a kind among the first 10,000 of all, and only if a node of the kind selects labels
-    /// and no other node of it has room; so are the reasons of tasks which the node with room does not take.
+    /// and no other node of it has room; so are the reasons of tasks which the node with room does not take, and, while no node of
+    /// a kind has a free slot, the tasks one of whose limits is full.
     /// The first 1,000 tasks that wait for others are read, of all kinds together, and at most 10,000 of those that they
     /// wait for: tasks whose waits are over count as available, and for what else holds them back, as in
     /// [`wait_reasons`](Self::wait_reasons). While more tasks are claimed than live nodes have claims, the first 10,000
@@ -53,10 +54,7 @@ impl Client {
     pub async fn stats(&self) -> Result<Stats, Error> {
         let registry = self.store.registry();
         let nodes = registry.nodes().await?;
-        let limits = match registry.limits_in_use().await {
-            Err(Error::Unusable(_)) => Vec::new(),
-            limits => limits?,
-        };
+        let limits = in_use(self).await?;
         let counted = registry.stats().await?;
         let at = counted.at;
         let mut kinds = kinds(&counted, &nodes, &limits);
@@ -65,9 +63,7 @@ impl Client {
         if kinds.iter().any(|(of, _)| may_await(of)) {
             self.read_awaiting(&mut kinds, &nodes).await?;
         }
-        if kinds.iter().any(|(_, by_labels)| *by_labels) {
-            self.read_labels(&mut kinds, &nodes, at).await?;
-        }
+        self.read_live(&mut kinds, (&nodes, &limits), at).await?;
         if kinds.iter().any(|(of, _)| of.waiting > 0) {
             self.read_waits(&mut kinds, &nodes).await?;
         }
@@ -90,26 +86,32 @@ impl Client {
             kinds: kinds.into_iter().map(|(of, _)| of).collect(),
             limits,
             is_scan: !registry.keeps_counts(),
+            refused_rows: registry.refused_rows().await?,
         })
     }
 
-    /// Adds the tasks whose labels no node selects, or no node with room, of the kinds for which it depends on labels.
-    async fn read_labels(
+    /// Adds the reasons that depend on the labels and the limits of single tasks, of the kinds that may have such tasks. They
+    /// are read once for all these kinds.
+    async fn read_live(
         &self,
         kinds: &mut [(KindStats, bool)],
-        nodes: &[NodeRecord],
+        (nodes, limits): (&[NodeRecord], &[LimitUse]),
         now: Timestamp,
     ) -> Result<(), Error> {
-        let mut kinds: Vec<&mut KindStats> = kinds
-            .iter_mut()
-            .filter_map(|(of, by_labels)| by_labels.then_some(of))
-            .collect();
+        let read = kinds.iter_mut().filter_map(|(of, by_labels)| {
+            let by_limits = may_be_limited(of, limits);
+            (*by_labels || by_limits).then_some((of, *by_labels, by_limits))
+        });
+        let mut read: Vec<(&mut KindStats, bool, bool)> = read.collect();
+        if read.is_empty() {
+            return Ok(());
+        }
         let live = StateKind::ALL
             .into_iter()
             .filter(|state| !state.is_terminal());
         let filter = Filter {
-            kind: match kinds.as_slice() {
-                [only] => Some(only.kind.clone()),
+            kind: match read.as_slice() {
+                [(only, ..)] => Some(only.kind.clone()),
                 _ => None,
             },
             states: live.collect(),
@@ -117,27 +119,65 @@ impl Client {
         };
         let records = self.first_of_stats(&filter).await?;
         let is_part = records.len() >= MOST_READ;
-        for of in &mut kinds {
+        for (of, by_labels, by_limits) in &mut read {
             let of_kind = records.iter().filter(|one| one.task.kind == of.kind);
-            let of_kind: Vec<_> = of_kind.take(LABELLED).collect();
-            let at_least = is_part || of_kind.len() >= LABELLED;
-            let (mut labels, mut others) = (Vec::new(), Vec::new());
-            for record in of_kind {
-                match WaitReason::of(record, nodes, now) {
-                    Some(reason @ WaitReason::Labels(_)) => labels.push(reason),
-                    Some(
-                        reason @ (WaitReason::NotClaiming(_)
-                        | WaitReason::Fault { .. }
-                        | WaitReason::Full(_)),
-                    ) if group_has_room(record, nodes, now) => others.push(reason),
-                    _ => {}
-                }
+            let of_kind: Vec<_> = of_kind.take(EXAMINED).collect();
+            let at_least = is_part || of_kind.len() >= EXAMINED;
+            if *by_labels {
+                add_labelled(of, (&of_kind, at_least), nodes, now);
             }
-            of.labels_hold(grouped(labels.into_iter(), at_least));
-            of.also_held(grouped(others.into_iter(), at_least));
+            if *by_limits {
+                add_limited(of, (&of_kind, at_least), (nodes, limits), now);
+            }
         }
         Ok(())
     }
+}
+
+/// Adds the tasks whose labels no node selects, or no node with room.
+fn add_labelled(
+    of: &mut KindStats,
+    (records, at_least): (&[&TaskRecord], bool),
+    nodes: &[NodeRecord],
+    now: Timestamp,
+) {
+    let (mut labels, mut others) = (Vec::new(), Vec::new());
+    for record in records {
+        match WaitReason::of(record, nodes, now) {
+            Some(reason @ WaitReason::Labels(_)) => labels.push(reason),
+            Some(
+                reason @ (WaitReason::NotClaiming(_)
+                | WaitReason::Fault { .. }
+                | WaitReason::Full(_)),
+            ) if group_has_room(record, nodes, now) => others.push(reason),
+            _ => {}
+        }
+    }
+    of.labels_hold(grouped(labels.into_iter(), at_least));
+    of.also_held(grouped(others.into_iter(), at_least));
+}
+
+/// Adds the tasks for which no node has a free slot, and one of whose limits is full as well.
+fn add_limited(
+    of: &mut KindStats,
+    (records, at_least): (&[&TaskRecord], bool),
+    (nodes, limits): (&[NodeRecord], &[LimitUse]),
+    now: Timestamp,
+) {
+    let reasons = records.iter().filter_map(|record| {
+        let full = WaitReason::of(record, nodes, now)
+            .filter(|reason| matches!(reason, WaitReason::Full(_)))?;
+        let both = full.with_limits(&record.task.limits, limits);
+        matches!(both, WaitReason::Limit(_)).then_some(both)
+    });
+    of.limits_hold(grouped(reasons, at_least));
+}
+
+/// Returns whether tasks of the kind that find no free slot may wait for a limit as well.
+fn may_be_limited(of: &KindStats, limits: &[LimitUse]) -> bool {
+    let mut held = of.held_back.iter();
+    let is_full = |of: &LimitUse| of.limit.as_ref().is_some_and(|l| free(l, of.taken) == 0);
+    held.any(|held| matches!(held.reason, WaitReason::Full(_))) && limits.iter().any(is_full)
 }
 
 /// Returns whether a node has room for a task of the group of this one: then the group has no reason, and the task may have
@@ -265,7 +305,13 @@ impl Gathered {
             self.stats.limited += held.tasks.saturating_sub(free(&limit, taken));
             let tasks = held.tasks.min(takeable);
             takeable -= tasks;
-            let limited = LimitedBy { limit, until };
+            let mut limited = LimitedBy {
+                until,
+                ..LimitedBy::new(limit)
+            };
+            if let Some((_, WaitReason::Full(nodes))) = &full {
+                limited.full.clone_from(nodes);
+            }
             self.hold(WaitReason::Limit(limited), tasks, !counted.held_is_complete);
         }
         self.stats.limited = self.stats.limited.min(self.stats.available);

@@ -6,13 +6,15 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{
-    AwaitedSignal, Kind, NodeName, TaskId, TaskState, TaskStatus, task::Labels,
+    AwaitedSignal, Bound, Kind, Limit, NodeName, TaskId, TaskState, TaskStatus, task::Labels,
 };
 
 use super::Client;
 use crate::{
     balancer::selects,
-    store::{Error, LimitUse, LimitedBy, NodeRecord, TaskRecord, WaitKind, copy::Copied},
+    store::{
+        Error, LimitForm, LimitUse, LimitedBy, NodeRecord, TaskRecord, WaitKind, copy::Copied,
+    },
 };
 
 /// A node with room claims a due task within this time.
@@ -88,7 +90,8 @@ pub enum WaitReason {
     /// The task waits for this signal, which its handler has declared; `None` for a group of tasks
     /// ([`HeldBack`](super::HeldBack)).
     Signal(Option<Box<AwaitedSignal>>),
-    /// A limit that the task shares with other tasks is full.
+    /// A limit that the task shares with other tasks is full. [`LimitedBy::full`] names the nodes without a free slot, if
+    /// these hold the task back too.
     Limit(LimitedBy),
     /// The node that has claimed the task no longer renews its lease: other nodes continue the task once the lease has
     /// ended.
@@ -157,7 +160,7 @@ impl WaitReason {
             let waits = state.waits.as_deref().filter(|_| state.is_waiting());
             return waits.map(|waits| Self::Tasks(waits.tasks.clone()));
         }
-        let limit = record.limited_by.clone().map(Self::Limit);
+        let limit = record.limited_by.clone();
         let due = if is_over {
             state.since
         } else {
@@ -171,10 +174,38 @@ impl WaitReason {
             overdue,
         };
         match Self::for_room(wanted, nodes) {
-            // A free slot of the node would not help.
-            Err(full @ Self::Full(_)) => Some(limit.unwrap_or(full)),
+            // A free slot of the node alone would not help.
+            Err(Self::Full(full)) => Some(match limit {
+                Some(limit) => Self::Limit(LimitedBy { full, ..limit }),
+                None => Self::Full(full),
+            }),
             Err(other) => Some(other),
-            Ok(()) => limit,
+            Ok(()) => limit.map(Self::Limit),
+        }
+    }
+
+    /// Returns the reason of a task with these limits, given the limits in use. While the nodes have no free slot, no node
+    /// tries to claim the task, so no limit is recorded that holds it back.
+    pub(super) fn with_limits(self, limits: &[Limit], uses: &[LimitUse]) -> Self {
+        let Self::Full(nodes) = self else {
+            return self;
+        };
+        let held = limits.iter().find_map(|limit| {
+            let form = LimitForm::of(limit.bound());
+            let same = |of: &&LimitUse| of.key == limit.key() && of.form == form;
+            let of = uses.iter().find(same)?;
+            let (Bound::AtOnce(most) | Bound::Starts { most, .. }) = limit.bound();
+            (of.taken >= most).then(|| LimitedBy {
+                until: of.next,
+                ..LimitedBy::new(limit.clone())
+            })
+        });
+        match held {
+            Some(limit) => Self::Limit(LimitedBy {
+                full: nodes,
+                ..limit
+            }),
+            None => Self::Full(nodes),
         }
     }
 

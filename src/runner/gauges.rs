@@ -95,5 +95,8 @@ async fn set(client: &Client, gauges: &mut NamespaceGauges, oldest: Oldest) -> R
         held.map(|held| ((of.kind.clone(), held.reason.kind().as_str()), held.tasks))
     });
     gauges.set_waiting(held_back);
+    let available = stats.kinds.iter();
+    gauges.set_available(available.map(|of| (of.kind.clone(), of.available)));
+    gauges.set_refused_rows(stats.refused_rows.rows);
     Ok(())
 }

@@ -46,10 +46,10 @@ pub use model::{
     FailedGroup, FailedTasks, Filter, HeldGroup, Lease, LimitForm, LimitUse, LimitedBy, Limits,
     LogCursor, LogLine, LogPage, LogPart, LogQuery, LogWrite, Logged, NamedValue, NewWorker,
     NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec, NodeStatus, Order, Page, Part,
-    PartLine, Place, Purge, Query, QueuedNodeCommand, Reason, Refusal, Refusals, RemoteHandler,
-    RemoteWorker, SetValue, Span, Speaker, StoredLog, Submitted, TaskCount, TaskGroup, TaskPage,
-    TaskRecord, TaskStats, TaskView, TimeRange, Transaction, WaitKind, WorkerRecord, read_line,
-    read_line_at,
+    PartLine, Place, Purge, Query, QueuedNodeCommand, Reason, Refusal, Refusals, RefusedRows,
+    RemoteHandler, RemoteWorker, SetValue, Span, Speaker, StoredLog, Submitted, TaskCount,
+    TaskGroup, TaskPage, TaskRecord, TaskStats, TaskView, TimeRange, Transaction, WaitKind,
+    WorkerRecord, read_line, read_line_at,
 };
 pub use registry::{ChangeStream, Registry};
 pub use remedy::{Advice, Remedy};

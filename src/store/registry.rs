@@ -13,8 +13,8 @@ use windlass_statemachine::{
 use super::{
     Applied, AuditEntry, Change, CommandRecord, Doctor, Error, FailedTasks, Filter, LimitUse,
     Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page, Purge,
-    SetValue, Span, StoredLog, Submit, Submitted, TaskCount, TaskRecord, TaskStats, Transaction,
-    Transfer, rules,
+    RefusedRows, SetValue, Span, StoredLog, Submit, Submitted, TaskCount, TaskRecord, TaskStats,
+    Transaction, Transfer, rules,
 };
 use crate::clock::{Clock, SystemClock};
 
@@ -207,6 +207,16 @@ pub trait Registry: Send + Sync + 'static {
         };
         let is_complete = records.len() < rules::failures::READ;
         Ok(FailedTasks::of(&records, limit, is_complete))
+    }
+
+    /// Returns the rows of the inbox that were refused, and wait for a correction. A store without an inbox has none, like the
+    /// default. Reads a bounded number of rows.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn refused_rows(&self) -> Result<RefusedRows, Error> {
+        Ok(RefusedRows::default())
     }
 
     /// Returns whether the cost of [`stats`](Self::stats) is independent of the number of tasks. Only then do nodes

@@ -6,7 +6,9 @@ use jiff::SignedDuration;
 use metrics::Gauge;
 use windlass_statemachine::Kind;
 
-use super::{OLDEST_DUE, SLOTS, TASKS, WAITING, WORKERS, kinds::label, sdks};
+use super::{
+    AVAILABLE, OLDEST_DUE, REFUSED_ROWS, SLOTS, TASKS, WAITING, WORKERS, kinds::label, sdks,
+};
 
 /// The kind of a node with a default handler.
 const ANY: &str = "any";
@@ -49,6 +51,7 @@ pub(crate) struct NamespaceGauges {
     tasks: Series<(String, &'static str)>,
     oldest: OldestGauges,
     waiting: Series<(String, &'static str)>,
+    available: Series<String>,
     workers: Series<(String, String)>,
 }
 
@@ -72,6 +75,23 @@ impl NamespaceGauges {
             sums(tasks),
             |(kind, reason)| metrics::gauge!(WAITING, "kind" => kind.clone(), "reason" => *reason),
         );
+    }
+
+    /// Sets the number of tasks that are due and that no node has claimed.
+    pub(crate) fn set_available(&mut self, tasks: impl Iterator<Item = (Kind, u64)>) {
+        let mut all = BTreeMap::<_, f64>::new();
+        for (kind, tasks) in tasks {
+            *all.entry(label(&kind)).or_default() += tasks as f64;
+        }
+        self.available.set(
+            all,
+            |kind| metrics::gauge!(AVAILABLE, "kind" => kind.clone()),
+        );
+    }
+
+    /// Sets the number of refused rows of the inbox.
+    pub(crate) fn set_refused_rows(&mut self, rows: u64) {
+        metrics::gauge!(REFUSED_ROWS).set(rows as f64);
     }
 
     /// Sets the number of live nodes. Each comes with the kinds that it runs, `None` for any, and a remote worker with its

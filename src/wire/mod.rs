@@ -17,4 +17,4 @@ pub use record::{DeliveryForm, EarlierDataForm, RecordForm};
 pub use refusal::{ReasonForm, RefusalForm};
 pub use schedule::{ScheduleActionForm, ScheduleForm, TimeForm};
 pub use stats::{HeldForm, KindForm, StatsForm};
-pub use why::{TaskWhyForm, WaitingForm, WhyForm};
+pub use why::{RefusedRowsForm, TaskWhyForm, WaitingForm, WhyForm};

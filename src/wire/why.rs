@@ -6,7 +6,7 @@ use windlass_statemachine::{Kind, TaskState, TaskStatus};
 
 use crate::{
     client::{NotRun, Stats, WaitReason},
-    store::{Error, TaskRecord},
+    store::{Error, RefusedRows, TaskRecord},
 };
 
 /// Which tasks are not run, and why.
@@ -34,6 +34,10 @@ pub struct WhyForm<'a> {
     /// absent where nothing shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_writes: Option<String>,
+    /// The rows of the inbox that were refused: the tasks and commands that they were to make do not exist. Absent without
+    /// such a row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_rows: Option<RefusedRowsForm>,
     /// The reasons, the one with the most tasks first.
     pub waiting: Vec<WaitingForm<'a>>,
     /// The time for which the numbers hold.
@@ -60,6 +64,22 @@ pub struct WaitingForm<'a> {
     pub remedy: String,
 }
 
+/// The rows of the inbox that were refused.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "RefusedRows"))]
+#[non_exhaustive]
+pub struct RefusedRowsForm {
+    /// The number of rows.
+    pub rows: u64,
+    /// Whether there may be more: only a part of the inbox was read.
+    pub at_least: bool,
+    /// What was refused, in words.
+    pub text: String,
+    /// The command or the request that shows the rows with the reasons.
+    pub remedy: String,
+}
+
 impl<'a> WhyForm<'a> {
     /// Returns the form of the numbers. `remedy` says in the program's own terms what shows or resolves a cause.
     /// `no_writes` is why the store takes no writes.
@@ -78,9 +98,22 @@ impl<'a> WhyForm<'a> {
         };
         Self {
             no_writes: no_writes.map(|error| error.to_string()),
+            refused_rows: None,
             waiting: stats.not_run().into_iter().map(form).collect(),
             at: stats.at,
         }
+    }
+
+    /// Adds the refused rows of the inbox. `remedy` shows them in the program's own terms.
+    #[must_use]
+    pub fn with_refused(mut self, rows: &RefusedRows, remedy: impl Into<String>) -> Self {
+        self.refused_rows = rows.text().map(|text| RefusedRowsForm {
+            rows: rows.rows,
+            at_least: rows.at_least,
+            text,
+            remedy: remedy.into(),
+        });
+        self
     }
 }
 

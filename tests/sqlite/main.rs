@@ -22,6 +22,7 @@ mod gone;
 mod inbox;
 mod inbox_bytes;
 mod inbox_python;
+mod inbox_refused;
 mod integrity;
 mod leases;
 mod long_waits;

@@ -51,13 +51,18 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let form = WhyForm::new(&stats, client.write_error().await, |one| {
         resolve(one, &hint)
     });
+    // A row has no kind.
+    let form = match args.kind {
+        None => form.with_refused(&stats.refused_rows, hint.command("doctor")),
+        Some(_) => form,
+    };
     if out.is_json() {
         out.json(&form)?;
         return Ok(Exit::Ok);
     }
     if let Some(error) = &form.no_writes {
         no_writes(error, global)?;
-    } else if form.waiting.is_empty() {
+    } else if form.waiting.is_empty() && form.refused_rows.is_none() {
         match &args.kind {
             Some(filter) if stats.kinds.is_empty() => {
                 out.note(format!("there are no tasks of the kind {filter}"));
@@ -66,6 +71,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         }
     }
     // Lines, because a table would cut them off.
+    if let Some(rows) = &form.refused_rows {
+        out.line(one_line(&rows.text))?;
+        out.line(format!("   try: {}", rows.remedy))?;
+    }
     for one in &form.waiting {
         let more = if one.at_least { "+" } else { "" };
         let kind = one_line(one.kind.as_str());

@@ -131,3 +131,23 @@ fn why_says_that_nothing_is_held_back() {
         none.err
     );
 }
+
+#[test]
+fn why_names_refused_rows_of_the_inbox() {
+    let env = Env::new();
+    env.run(&["submit", "report", "--id", "a", "--paused"]).ok();
+    env.run(&["resume", "a"]).ok();
+    env.run(&["kill", "a"]).ok();
+    let file = rusqlite::Connection::open(env.path("store.db")).unwrap();
+    let insert = "INSERT INTO windlass_inbox (operation) VALUES ('no JSON')";
+    file.execute(insert, ()).unwrap();
+    let text = env.run(&["why"]).ok().out;
+    let begins = "1 row of windlass_inbox was refused, and has no effect until corrected; row 1: operation: is not JSON";
+    assert!(text.contains(begins), "{text}");
+    assert!(text.contains("try: windlass doctor"), "{text}");
+    let why = env.json(&["why"]);
+    assert_eq!(why["refused_rows"]["rows"], 1, "{why}");
+    file.execute("DELETE FROM windlass_inbox", ()).unwrap();
+    let why = env.json(&["why"]);
+    assert_eq!(why.get("refused_rows"), None, "{why}");
+}

@@ -34,7 +34,14 @@ struct Count {
 /// What holds tasks back.
 #[derive(Deserialize)]
 struct Why {
+    refused_rows: Option<RefusedRows>,
     waiting: Vec<Waiting>,
+}
+
+/// The rows of the inbox that were refused.
+#[derive(Deserialize)]
+struct RefusedRows {
+    text: String,
 }
 
 #[derive(Deserialize)]
@@ -64,6 +71,9 @@ pub(super) async fn show(State(app): State<Arc<App>>, page: Page) -> Answer {
     };
     let body = html! {
         h1 { "Overview" }
+        @if let Some(rows) = why.as_ref().and_then(|why| why.refused_rows.as_ref()) {
+            div #refused-rows.why.held { p { bdi { (rows.text) } " " a href={ (page.base) "/doctor" } { "The doctor names the reasons." } } }
+        }
         @if is_empty { (first_contact(&page)) } @else {
             @if let Some(why) = &why { section #waiting data-settle="" { h2 { "What waits, and why" } (waiting(&page, &why.waiting)) } }
             @if let Some(rates) = &rates { section #rates { h2 { "Now" } (super::rates::show(&page, rates)) } }

@@ -71,11 +71,10 @@ pub(super) async fn why(
     by.check_unscoped()?;
     let mut stats = Stats::clone(&*app.stats().await?);
     by.hiding().await?.stats(&mut stats);
-    json(&WhyForm::new(
-        &stats,
-        app.client.write_error().await,
-        resolve,
-    ))
+    // A reason may quote the operation, of which nothing is masked.
+    stats.refused_rows.reason = None;
+    let form = WhyForm::new(&stats, app.client.write_error().await, resolve);
+    json(&form.with_refused(&stats.refused_rows, "GET /v1/doctor"))
 }
 
 /// Returns what the tasks do, counted since the first request for it. The numbers are of every kind, and kinds are all that they

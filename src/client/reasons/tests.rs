@@ -1,11 +1,11 @@
-//! The reasons of tasks with waits.
+//! The reasons in lists, counts and views.
 
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    Command, Message, NewTask, Runner, Signal, TaskContext,
-    store::{Store, WaitKind},
+    Command, Limit, Message, NewTask, Runner, Signal, TaskContext,
+    store::{NodeSpec, NodeStatus, Store, WaitKind},
 };
 
 /// Regression: after a signal to a task without a node the counts said that it waits for the signal, and the list that no
@@ -143,4 +143,54 @@ async fn a_wait_that_is_over_is_available_to_a_node_with_room() {
     let held = of.held_back.iter();
     let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
     assert_eq!(held, [("tasks", 1)]);
+}
+
+/// Regression: while no node has a free slot, no node tries to claim the task, so only the missing slot was named, and the
+/// advice was to add slots.
+#[tokio::test]
+async fn a_task_without_a_free_slot_whose_limit_is_full_names_both() {
+    let store = Store::open("memory:").await.unwrap();
+    let (client, coordinator) = (Client::new(&store), store.coordinator());
+    let mut spec = NodeSpec::new("n".parse().unwrap());
+    (spec.kinds, spec.slots) = (Some(vec!["k".parse().unwrap()]), 1);
+    let ttl = std::time::Duration::from_secs(15);
+    let lease = coordinator.join(&spec, ttl).await.unwrap();
+    for id in ["runs", "b", "c"] {
+        let limit = Limit::at_once("api", 1).unwrap();
+        let task = NewTask::new("k").id(id).limit(limit);
+        client.submit(task).await.unwrap();
+    }
+    client.submit(NewTask::new("k").id("free")).await.unwrap();
+    coordinator
+        .claim(&lease, vec!["runs".parse().unwrap()])
+        .await;
+    let status = NodeStatus {
+        running: 1,
+        ..NodeStatus::default()
+    };
+    coordinator.renew(&lease, &status).await.unwrap();
+    let stats = client.stats().await.unwrap();
+    let held = stats.kinds[0].held_back.iter();
+    let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
+    assert_eq!(
+        (held, stats.kinds[0].limited),
+        (vec![("limit", 2), ("full", 1)], 2)
+    );
+    let (record, nodes) = (
+        client.get("b").await.unwrap(),
+        client.nodes().await.unwrap(),
+    );
+    let reasons = client.wait_reasons(&[record], &nodes).await.unwrap();
+    let text = "it waits for the limit 'api' (1 at once), and the nodes of its kind have no free slot: n; more slots alone would not help";
+    assert_eq!(reasons[0].as_ref().unwrap().to_string(), text);
+    assert_eq!(stats.kinds[0].held_back[0].reason.to_string(), text);
+    for (reason, ids) in [
+        (WaitKind::Limit, vec!["b", "c"]),
+        (WaitKind::Full, vec!["free"]),
+    ] {
+        let query = Query::new(Filter::default()).waits(reason);
+        let page = client.page(&query, None).await.unwrap();
+        let listed: Vec<_> = page.tasks.iter().map(|one| one.task.id.as_str()).collect();
+        assert_eq!(listed, ids);
+    }
 }

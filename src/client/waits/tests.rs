@@ -152,7 +152,10 @@ fn a_full_limit_is_named() {
 
     let mut task = record();
     let mut text = |limit, until| {
-        task.limited_by = Some(LimitedBy { limit, until });
+        task.limited_by = Some(LimitedBy {
+            until,
+            ..LimitedBy::new(limit)
+        });
         why(&task, &[node("n")]).unwrap().to_string()
     };
     let limit = Limit::at_once("customer=acme", 3).unwrap();
@@ -168,11 +171,14 @@ fn a_full_limit_is_named() {
     );
     let mut full = node("full");
     (full.status.running, full.claims) = (2, 2);
-    let reason = why(&task, &[full]);
+    let reason = why(&task, &[full]).unwrap();
     assert!(
-        matches!(reason, Some(WaitReason::Limit(_))),
+        matches!(reason, WaitReason::Limit(_)),
         "a free slot would not help: {reason:?}"
     );
+    let both = "it waits for the limit 'api' (100 starts in 60s), next at 1970-01-01T00:00:00Z, and the nodes of its \
+        kind have no free slot: full; more slots alone would not help";
+    assert_eq!(reason.to_string(), both);
 }
 
 /// A node was called full for up to a renewal of its lease after a task had ended.

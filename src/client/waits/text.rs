@@ -79,15 +79,23 @@ impl fmt::Display for WaitReason {
     }
 }
 
-fn limit_text(LimitedBy { limit, until }: &LimitedBy, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn limit_text(by: &LimitedBy, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let LimitedBy { limit, until, full } = by;
     let key = limit.key();
     write!(f, "it waits for the limit '{key}' ")?;
     match limit.bound() {
         Bound::AtOnce(most) => write!(f, "({most} at once)")?,
         Bound::Starts { most, within } => write!(f, "({most} starts in {within:?})")?,
     }
-    match until {
-        Some(until) => write!(f, ", next at {until}"),
-        None => Ok(()),
+    if let Some(until) = until {
+        write!(f, ", next at {until}")?;
     }
+    if full.is_empty() {
+        return Ok(());
+    }
+    let nodes = first(full);
+    write!(
+        f,
+        ", and the nodes of its kind have no free slot: {nodes}; more slots alone would not help"
+    )
 }

@@ -207,8 +207,8 @@ impl World {
     pub(super) fn limited_by(&self, row: &Row) -> Option<LimitedBy> {
         let held = self.limited.lines.get(row.order)?;
         Some(LimitedBy {
-            limit: held.limit.clone(),
             until: self.limited.free(&held.limit, self.now).until,
+            ..LimitedBy::new(held.limit.clone())
         })
     }
 

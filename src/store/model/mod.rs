@@ -11,6 +11,7 @@ mod event;
 mod failures;
 mod filter;
 mod fingerprint;
+mod inbox;
 mod limits;
 mod line;
 mod log_lines;
@@ -39,6 +40,7 @@ pub use data_versions::DataVersions;
 pub use event::{Event, TaskView};
 pub use failures::{FailedGroup, FailedTasks};
 pub use filter::{Filter, Page, TimeRange};
+pub use inbox::RefusedRows;
 pub use limits::Limits;
 pub use line::{read_line, read_line_at};
 pub use log_lines::{

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
-    Author, Command, CommandId, ErrorEntry, Fence, Kind, Limit, NodeName, Outcome, QueuedCommand,
-    StateKind, Task, TaskId, TaskState, fingerprint, size::Size,
+    Author, Bound, Command, CommandId, ErrorEntry, Fence, Kind, Limit, NodeName, Outcome,
+    QueuedCommand, StateKind, Task, TaskId, TaskState, fingerprint, size::Size,
 };
 
 use crate::store::Error;
@@ -120,12 +120,21 @@ pub struct LimitedBy {
     /// When the next slot of a limit on starts is free; `None` for a limit on tasks at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// The nodes that could take the task otherwise, if none of them has a free slot either. A record does not have
+    /// them: [`Client::wait_reasons`](crate::Client::wait_reasons) and [`Client::stats`](crate::Client::stats) look at
+    /// the nodes.
+    #[serde(skip)]
+    pub full: Vec<NodeName>,
 }
 
 impl LimitedBy {
     /// Returns a limit that holds a task back, without a time.
     pub fn new(limit: Limit) -> Self {
-        Self { limit, until: None }
+        Self {
+            limit,
+            until: None,
+            full: Vec::new(),
+        }
     }
 }
 
@@ -162,6 +171,15 @@ pub enum LimitForm {
     AtOnce,
     /// Claims that begin within a period.
     Starts,
+}
+
+impl LimitForm {
+    pub(crate) fn of(bound: Bound) -> Self {
+        match bound {
+            Bound::AtOnce(_) => Self::AtOnce,
+            Bound::Starts { .. } => Self::Starts,
+        }
+    }
 }
 
 /// How many tasks of a kind are in a state.

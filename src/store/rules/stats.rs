@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Bound, Kind, StateKind, TaskState};
+use windlass_statemachine::{Kind, StateKind, TaskState};
 
 use crate::store::{
     Availability, HeldGroup, LimitForm, TaskCount, TaskGroup, TaskRecord, TaskStats,
@@ -168,10 +168,7 @@ impl Counter {
     /// Counts one task under the limit that holds it back, if one does.
     pub(crate) fn hold_back(&mut self, record: &TaskRecord) {
         if let Some(limited) = &record.limited_by {
-            let form = match limited.limit.bound() {
-                Bound::AtOnce(_) => LimitForm::AtOnce,
-                Bound::Starts { .. } => LimitForm::Starts,
-            };
+            let form = LimitForm::of(limited.limit.bound());
             self.hold(&record.task.kind, limited.limit.key(), form, 1);
         }
     }

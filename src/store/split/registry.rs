@@ -7,8 +7,8 @@ use super::Split;
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Filter, Guard,
     LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Order, Page,
-    Purge, Registry, Require, SetValue, Span, StateRemoval, StoredLog, Submitted, TaskCount,
-    TaskRecord, TaskStats, Transaction, Transfer, rules,
+    Purge, RefusedRows, Registry, Require, SetValue, Span, StateRemoval, StoredLog, Submitted,
+    TaskCount, TaskRecord, TaskStats, Transaction, Transfer, rules,
 };
 
 impl Split {
@@ -106,6 +106,10 @@ impl Registry for Split {
 
     async fn write_error(&self) -> Option<Error> {
         self.registry.write_error().await
+    }
+
+    async fn refused_rows(&self) -> Result<RefusedRows, Error> {
+        self.registry.refused_rows().await
     }
 
     async fn identity(&self) -> Result<String, Error> {

@@ -39,6 +39,8 @@
 //! # Ok(()) }
 //! ```
 
+mod refused;
+
 use std::collections::{BTreeMap, HashSet};
 
 use rusqlite::{
@@ -47,6 +49,7 @@ use rusqlite::{
 };
 use windlass_statemachine::{Author, Invalid, TaskId, TransactionId};
 
+pub(super) use self::refused::{finding, refused};
 use super::{
     apply::{self, Prepared},
     batch::{Batch, Sql},
@@ -56,12 +59,7 @@ use super::{
 };
 use crate::{
     NewTask,
-    store::{
-        Error, IfExists, Limits, Line, Part, Transaction,
-        copy::Outside,
-        examine::{Finding, Strays, Verdict},
-        read_line, rules,
-    },
+    store::{Error, IfExists, Limits, Line, Part, Transaction, copy::Outside, read_line, rules},
 };
 
 /// The version of the form of `operation`.
@@ -371,25 +369,4 @@ pub(super) fn outside(conn: &Connection, limit: u32) -> Sql<Vec<Outside>> {
         })
     })?;
     rows.collect()
-}
-
-/// Examines the inbox: its refused rows.
-pub(super) fn finding(conn: &Connection) -> Sql<Finding> {
-    let mut refused = conn.prepare(
-        "SELECT seq, refused FROM windlass_inbox WHERE refused IS NOT NULL ORDER BY seq",
-    )?;
-    let named = refused.query_map((), |row| {
-        let reason = row.get(1).map(Text::of)?;
-        Ok(format!("{} ({reason})", row.get::<_, i64>(0)?))
-    })?;
-    let named: Strays = named.collect::<Sql<_>>()?;
-    let advice = "correct each row (UPDATE windlass_inbox SET operation = … WHERE seq = …, or refused = NULL to try \
-                  it again), or delete it";
-    Ok(Finding::none_of(
-        "inbox",
-        (Verdict::Warning, "refused rows of windlass_inbox"),
-        &named,
-        0,
-        advice,
-    ))
 }

@@ -89,8 +89,8 @@ pub(super) fn limited_by(row: &Row<'_>, first: usize) -> Sql<Option<LimitedBy>> 
     );
     let until: Option<i64> = row.get(first + 4)?;
     Ok(limit.map(|limit| LimitedBy {
-        limit,
         until: until.map(time),
+        ..LimitedBy::new(limit)
     }))
 }
 

@@ -10,8 +10,9 @@ use super::{
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, FailedTasks, Filter,
-    LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, Registry,
-    SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
+    LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge,
+    RefusedRows, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats,
+    Transaction, Transfer,
     copy::Copied,
     rules::{self, size::Weight},
 };
@@ -110,6 +111,11 @@ impl Registry for SqliteStore {
         let now = self.0.clock.now();
         let read = move |conn: &_| read_counts::groups(conn, now);
         self.0.readers.run("count tasks", read).await
+    }
+
+    async fn refused_rows(&self) -> Result<RefusedRows, Error> {
+        let read = |conn: &_| Ok(super::inbox::refused(conn)?);
+        self.0.readers.run("read the inbox", read).await
     }
 
     fn keeps_counts(&self) -> bool {

@@ -309,11 +309,7 @@ pub async fn a_record_names_the_limit(harness: &dyn Harness) {
     kit.limited(&["x", "a"], from_ref(&limit)).await;
     let mut running = kit.admitted(&node, "x").await;
     kit.refused(&node, "a").await;
-    let until = None;
-    let expected = Some(LimitedBy {
-        limit: limit.clone(),
-        until,
-    });
+    let expected = Some(LimitedBy::new(limit.clone()));
     assert_eq!(kit.get("a").await.limited_by, expected);
     let page = crate::store::Page::default();
     let listed = kit

@@ -9,8 +9,8 @@ use super::{FaultyStore, Operation};
 use crate::store::{
     self, Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Exported,
     Filter, LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Order, Page,
-    Purge, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction,
-    Transfer,
+    Purge, RefusedRows, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats,
+    Transaction, Transfer,
     copy::{Backup, Copied, Outside},
     examine::{Examination, Finding},
 };
@@ -31,6 +31,11 @@ impl Registry for FaultyStore {
 
     fn limits(&self) -> Limits {
         self.registry().limits()
+    }
+
+    async fn refused_rows(&self) -> Result<RefusedRows, Error> {
+        self.call(Operation::Read, self.registry().refused_rows())
+            .await
     }
 
     async fn write_error(&self) -> Option<Error> {

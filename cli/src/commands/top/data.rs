@@ -43,10 +43,24 @@ pub(super) struct Why {
     /// Why the store takes no writes, so that no task makes progress; absent where nothing shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) no_writes: Option<String>,
+    /// The rows of the inbox that were refused; absent without such a row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) refused_rows: Option<RefusedRows>,
     /// The reasons, the one with the most tasks first.
     pub(super) waiting: Vec<Waiting>,
     /// The time for which the numbers hold.
     pub(super) at: Timestamp,
+}
+
+/// The rows of the inbox that were refused.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "TopRefusedRows"))]
+pub(super) struct RefusedRows {
+    /// What was refused, in words.
+    pub(super) text: String,
+    /// The command or the request that shows the rows with the reasons.
+    pub(super) remedy: String,
 }
 
 /// Tasks of a kind that are not run for the same reason.
@@ -76,7 +90,8 @@ struct Nodes {
 
 impl Why {
     fn new(stats: &Stats, no_writes: Option<Error>, hint: &Hint) -> Self {
-        let form = WhyForm::new(stats, no_writes, |one| resolve(one, hint));
+        let form = WhyForm::new(stats, no_writes, |one| resolve(one, hint))
+            .with_refused(&stats.refused_rows, hint.command("doctor"));
         let waiting = form.waiting.into_iter().map(|one| Waiting {
             kind: one.kind.clone(),
             reason: one.reason.to_owned(),
@@ -85,7 +100,12 @@ impl Why {
             text: one.text,
             remedy: one.remedy,
         });
+        let refused_rows = form.refused_rows.map(|rows| RefusedRows {
+            text: rows.text,
+            remedy: rows.remedy,
+        });
         Self {
+            refused_rows,
             waiting: waiting.collect(),
             no_writes: form.no_writes,
             at: form.at,

@@ -199,7 +199,7 @@ fn kinds(activity: &Summary, sort: Sort, width: usize) -> Vec<Line<'static>> {
 }
 
 fn not_run(why: &Why, width: usize) -> Vec<Line<'static>> {
-    if why.waiting.is_empty() {
+    if why.waiting.is_empty() && why.refused_rows.is_none() {
         if why.no_writes.is_some() {
             return Vec::new();
         }
@@ -207,6 +207,11 @@ fn not_run(why: &Why, width: usize) -> Vec<Line<'static>> {
         return wrapped(none, Tone::Faint, ("", width));
     }
     let mut lines = Vec::new();
+    if let Some(rows) = &why.refused_rows {
+        lines.extend(wrapped(&rows.text, Tone::Plain, ("   ", width)));
+        let remedy = format!("   try: {}", rows.remedy);
+        lines.extend(wrapped(&remedy, Tone::Faint, ("   ", width)));
+    }
     for one in &why.waiting {
         let more = if one.at_least { "+" } else { "" };
         let text = format!("{}{more} {}: {}", one.tasks, one.kind, one.text);

@@ -150,8 +150,8 @@ impl SlotTable {
             }
             if free.slots == 0 {
                 return Ok(Some(LimitedBy {
-                    limit: limit.clone(),
                     until: free.until,
+                    ..LimitedBy::new(limit.clone())
                 }));
             }
         }
