@@ -25,6 +25,12 @@ use rustix::{
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
 };
 
+/// The folder with the numbers of the open files of this process.
+#[cfg(target_os = "linux")]
+const LIST: &str = "/proc/self/fd";
+#[cfg(not(target_os = "linux"))]
+const LIST: &str = "/dev/fd";
+
 /// The first number that is not standard input, output or error.
 pub const FIRST: RawFd = 3;
 
@@ -126,8 +132,7 @@ fn copy(number: RawFd) -> io::Result<OwnedFd> {
 
 /// Returns the numbers of the open files that children would get.
 fn open() -> Vec<RawFd> {
-    // Linux has it only with a mounted /proc; other systems have it always.
-    let Ok(listed) = std::fs::read_dir("/dev/fd") else {
+    let Ok(listed) = std::fs::read_dir(LIST) else {
         return Vec::new();
     };
     let numbers =

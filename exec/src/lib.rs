@@ -18,9 +18,11 @@
 //!
 //! ```no_run
 //! use windlass::{Client, KindConfig, Runner, Store};
-//! use windlass_exec::{Exec, Folders, KIND};
+//! use windlass_exec::{Exec, Folders, KIND, inherited::Inherited};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! // First of all in a program: what its caller has left open is kept from the commands.
+//! let inherited = Inherited::keep();
 //! let url = "sqlite:jobs.db";
 //! let store = Store::open(url).await?;
 //! let identity = store.registry().identity().await?;
@@ -28,7 +30,7 @@
 //! let exec = Exec::new(folders, store.registry().limits().max_bytes);
 //! let config = KindConfig::default();
 //! let runner = Runner::builder(&store).handler_with(KIND, config, exec).start().await?;
-//! # let _ = runner;
+//! # let _ = (runner, inherited);
 //! # Ok(())
 //! # }
 //! ```

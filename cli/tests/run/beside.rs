@@ -27,13 +27,13 @@ fn worker(place: &Place, more: &[&str]) -> Running {
 fn a_worker_beside_a_run_takes_its_lines_only_with_take_runs() {
     let place = Place::new();
     let beside = worker(&place, &[]);
-    let lines: String = (0..24).map(|n| format!("{n}\n")).collect();
+    let lines: String = (0..10).map(|n| format!("{n}\n")).collect();
     place.write("lines", &lines);
     let each = "echo ${WHO:-run} >> who; [ {} != 5 ] || sleep 0.1";
     let call = ["run", "--each", each, "--shell", "--batch", "b", "lines"];
     let (code, _, err) = place.run(&call);
     assert_eq!(code, 0, "{err}");
-    assert_eq!(place.read("who"), "run\n".repeat(24));
+    assert_eq!(place.read("who"), "run\n".repeat(10));
     assert!(place.list(&["--kind", "exec"]).is_empty());
 
     // What another run has left waits for a run, and says so.
@@ -71,7 +71,7 @@ fn a_worker_beside_a_run_takes_its_lines_only_with_take_runs() {
     assert!(place.read("who").contains("worker"));
     let (code, out, err) = place.run(&[&call[..], &["-o", "json"]].concat());
     assert_eq!(code, 0, "{err}");
-    assert_eq!(summary(&out)["from_earlier_run"], 24, "{out}");
+    assert_eq!(summary(&out)["from_earlier_run"], 10, "{out}");
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn a_command_has_no_file_of_the_caller_but_those_that_inherit_fd_names() {
     // `ls` itself opens the folder.
     let shell =
         "for n in /proc/$$/fd/*; do case ${n##*/} in [012]) ;; *) readlink $n;; esac; done; true";
-    let files = "exec 3>three 7>seven 9<&0 23>last;";
+    let files = "exec 3>three 7>seven 8>last 9<&0;";
     let path = |name| place.path(name).to_string_lossy().into_owned();
     for (node, named) in [
         (&["worker", "--until-idle"][..], false),
@@ -187,7 +187,7 @@ fn a_command_has_no_file_of_the_caller_but_those_that_inherit_fd_names() {
             "run" => drop(place.write("lines", &format!("{props}\n"))),
             _ => submit(&place, &id, &props),
         }
-        let inherit = ["--inherit-fd", "7", "--inherit-fd", "23"];
+        let inherit = ["--inherit-fd", "7", "--inherit-fd", "8"];
         let inherit = if named { &inherit[..] } else { &[] };
         let (code, out, err) = windlass(files, &[node, inherit].concat());
         assert_eq!(code, 0, "{err}");

@@ -62,12 +62,17 @@ impl Batch {
         Ok(!listed.is_empty())
     }
 
-    /// Returns whether the task with the id of a line is the line as an older version has stored it.
-    pub(super) async fn is_line_of_older_version(&self, line: &Task) -> Result<bool, Failure> {
-        if line.kind.as_str() != Kind::RUN_LINE {
+    /// Returns whether another task is the same command as a line: the line as an older version has stored it, or a command
+    /// that another program has submitted.
+    pub(super) async fn is_same_command(
+        &self,
+        line: &Task,
+        other: &TaskId,
+    ) -> Result<bool, Failure> {
+        if !line.kind.is_command() {
             return Ok(false);
         }
-        match self.read(&line.id).await {
+        match self.read(other).await {
             Ok(record) => Ok(is_same_work(line, &record.task)),
             Err(Error::NotFound { .. } | Error::Corrupt { .. }) => Ok(false),
             Err(e) => Err(e.into()),

@@ -316,7 +316,7 @@ impl Batch {
     /// Returns whether all remaining tasks wait for an operator or for a worker of another kind.
     async fn only_waiting(&mut self) -> Result<bool, Failure> {
         let foreign: HashSet<&Kind> = (self.live.values().map(|l| &l.kind))
-            .filter(|kind| kind.as_str() != Kind::RUN_LINE)
+            .filter(|kind| !kind.is_command())
             .collect();
         let mut unhandled = HashSet::new();
         for kind in foreign {

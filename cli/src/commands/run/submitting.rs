@@ -29,10 +29,9 @@ enum Answer {
     Settled,
     /// The id belongs to a task that may be the same.
     Known(Box<Numbering>),
-    /// The id belongs to a task of an earlier run that has ended, with other work, unless an older version has stored it.
-    Changed(Box<Entry>),
-    /// The id belongs to a task that has not ended, with other work, unless an older version has stored it.
-    Other(Box<Entry>),
+    /// The id or the unique key belongs to a task with other work, as this error says, unless it is a command of the kind of
+    /// other commands than lines.
+    Other(Box<Entry>, Error),
 }
 
 impl Batch {
@@ -131,8 +130,7 @@ impl Batch {
                     answer => match self.submitted(line, entry, answer) {
                         Answer::Settled => {}
                         Answer::Known(entry) => known.push(*entry),
-                        Answer::Changed(entry) => others.push((line, entry, true)),
-                        Answer::Other(entry) => others.push((line, entry, false)),
+                        Answer::Other(entry, error) => others.push((line, *entry, error)),
                     },
                 }
             }
@@ -141,14 +139,18 @@ impl Batch {
                 sleep(backoff.pause()).await;
             }
         }
-        for (line, entry, has_ended) in others {
+        for (line, mut entry, error) in others {
             let task = &entry.submit.task;
-            if self.is_line_of_older_version(task).await? {
-                known.push((line, *entry));
-            } else if has_ended {
-                self.refuse_changed(line, &task.id).await?;
-            } else {
-                self.refuse_other(line, &task.id);
+            let other = match &error {
+                Error::NotUnique { task, .. } => task.clone(),
+                _ => task.id.clone(),
+            };
+            match self.is_same_command(task, &other).await? {
+                true => {
+                    self.stand_in(&mut entry, &other);
+                    known.push((line, entry));
+                }
+                false => self.refuse_other(line, &task.id, error).await?,
             }
         }
         Ok(known)
@@ -179,12 +181,7 @@ impl Batch {
                 return Answer::Settled;
             }
             Ok(there) => {
-                // Another task may have the unique key of the line; that task is then followed.
-                if *there.id() != task.id {
-                    self.before.stands_in(&task.id, there.id());
-                    entry.has_stand_in = true;
-                    entry.submit.task.id = there.into_id();
-                }
+                self.stand_in(&mut entry, there.id());
                 return Answer::Known(Box::new((line, entry)));
             }
             // The same work with other options: the task stays as it was submitted first.
@@ -200,11 +197,14 @@ impl Batch {
             {
                 return Answer::Known(Box::new((line, entry)));
             }
-            Err(Error::AlreadyFinished(_)) => return Answer::Changed(Box::new(entry)),
             Err(Error::AlreadyExists { .. }) if self.live.contains_key(&task.id) => {
                 other_work(&task.id)
             }
-            Err(Error::AlreadyExists { .. }) => return Answer::Other(Box::new(entry)),
+            Err(
+                e @ (Error::AlreadyExists { .. }
+                | Error::AlreadyFinished(_)
+                | Error::NotUnique { .. }),
+            ) => return Answer::Other(Box::new(entry), e),
             Err(e) => e.to_string(),
         };
         self.refuse(line, &entry.submit.task.id, &reason);
@@ -212,14 +212,29 @@ impl Batch {
         Answer::Settled
     }
 
-    /// Refuses a line whose id another task has that has not ended.
-    fn refuse_other(&mut self, line: u64, id: &TaskId) {
-        let reason = format!(
-            "task '{id}' exists already, with another kind or other props than the line, and has not ended; {}",
-            self.room(id)
-        );
+    /// Follows the task that has the unique key of a line, if that is another one.
+    fn stand_in(&mut self, entry: &mut Entry, other: &TaskId) {
+        if entry.submit.task.id != *other {
+            self.before.stands_in(&entry.submit.task.id, other);
+            entry.has_stand_in = true;
+            entry.submit.task.id = other.clone();
+        }
+    }
+
+    /// Refuses a line whose id or unique key a task with other work has.
+    async fn refuse_other(&mut self, line: u64, id: &TaskId, error: Error) -> Result<(), Failure> {
+        let reason = match error {
+            Error::AlreadyFinished(_) => return self.refuse_changed(line, id).await,
+            Error::AlreadyExists { name, .. } => format!(
+                "task '{name}' exists already, with another kind or other props than the line, and has not \
+                 ended; {}",
+                self.room(id)
+            ),
+            error => error.to_string(),
+        };
         self.refuse(line, id, &reason);
         self.forget(id);
+        Ok(())
     }
 
     /// Refuses a line whose task has ended in an earlier run, with other work.
