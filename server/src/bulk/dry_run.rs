@@ -10,7 +10,7 @@ use windlass::{
 };
 
 use super::{BulkAction, BulkFilter, KIND, OfToken, Spec, act::concerns};
-use crate::{Scope, Tokens};
+use crate::Scope;
 
 /// How long the key of a dry run may be used.
 pub(super) const VALID: Duration = Duration::from_secs(600);
@@ -73,8 +73,8 @@ pub async fn dry_run(
     })
 }
 
-/// Submits a bulk operation with the count and the key of its dry run, and returns its task. `token` is the token of the
-/// caller, in whose scope the operation stays.
+/// Submits a bulk operation with the count and the key of its dry run, and returns its task. The operation stays in
+/// the scope of the token of the caller, and ends with that token.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ pub async fn start(
     client: &Client,
     (filter, action): (BulkFilter, BulkAction),
     (tasks, given): (u64, &str),
-    (scope, token): (&Scope, Option<&str>),
+    (scope, token): (&Scope, Option<&OfToken>),
 ) -> Result<TaskId, Error> {
     let counted_at = time_of(given)
         .filter(|at| key(&filter, action, tasks, *at) == given)
@@ -102,36 +102,18 @@ pub async fn start(
         let what = format!("is {tasks}, and {found} match now; make another dry run");
         return Err(Invalid::new("tasks", what).into());
     }
-    let token = match token {
-        Some(name) => Some(of_token(client, name).await?),
-        None => None,
-    };
     let spec = Spec {
         filter,
         action,
         tasks,
         counted_at,
         by: client.author().clone(),
-        token,
+        token: token.cloned(),
     };
     // The same id for the same dry run: a repeated request starts one operation.
     let id = format!("bulk-{}", given.to_ascii_lowercase());
     let task = NewTask::new(KIND).id(id).props(&spec).idempotent();
     Ok(client.submit(task).await?.into_id())
-}
-
-/// Returns the token that has a name now.
-async fn of_token(client: &Client, name: &str) -> Result<OfToken, Error> {
-    let tokens = Tokens::new(client.store()).list().await?;
-    let token = tokens.into_iter().find(|token| token.name == name);
-    let token = token.ok_or_else(|| Error::NotFound {
-        what: "token",
-        name: name.to_owned(),
-    })?;
-    Ok(OfToken {
-        name: token.name,
-        made_at: token.made_at,
-    })
 }
 
 /// Counts the tasks that match and were submitted before this time.

@@ -82,7 +82,7 @@ impl Handler {
         };
         let now = self.store.clock().now();
         let tokens = self.tokens.list().await?;
-        let is_it = |token: &Token| token.name == of.name && token.made_at == of.made_at;
+        let is_it = |token: &Token| token.of() == *of;
         let token = tokens.into_iter().find(is_it);
         let live = token.filter(|token| token.expires_at.is_none_or(|at| now < at));
         let live = live.filter(|token| token.role.allows(Role::Operate));
