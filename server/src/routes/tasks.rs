@@ -90,11 +90,16 @@ async fn several(
 ) -> Result<Response, Problem> {
     let bodies: Vec<&RawValue> =
         serde_json::from_slice(body).map_err(|error| Problem::invalid("body", error))?;
+    let change = Change::new(app, by).sent(body);
+    if let Some(key) = key {
+        // Each task is a transaction of its own, and another array may have more of them.
+        change.take(key).await?;
+    }
     let read = bodies.iter().enumerate().map(|(n, body)| {
         let own = key.map(|key| format!("key-{key}-{n}"));
         read(app, own.as_deref(), body.get().as_bytes())
     });
-    let results = submit_each(Change::new(app, by).sent(body), read.collect(), key).await;
+    let results = submit_each(change, read.collect(), key).await;
     json(&results)
 }
 
