@@ -104,7 +104,7 @@ pub(super) async fn of_task(
     let reasons = by.client().wait_reasons(records, &nodes).await?;
     let reason = reasons.into_iter().next().flatten();
     let hiding = by.hiding().await?;
-    let reason = reason.map(|reason| hiding.reason(&record.task.kind, reason));
+    let reason = reason.map(|reason| hiding.reason(&record.task.kind, &record.task.limits, reason));
     let sees_errors = !hiding.hides_errors_of(&record.task.kind);
     let sees_everything = by.scope.is_everything();
     let mut form = TaskWhyForm::new(&record, reason.as_ref(), (sees_everything, sees_errors));
