@@ -29,6 +29,7 @@ use crate::{
     origin::{check_host, check_no_browser, check_page},
     params::whole,
     problem::{OfStore, Problem},
+    sent::{Sent, check_encoding},
 };
 
 /// The header with the id of a request.
@@ -84,20 +85,27 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     let (method, path) = (head.method.clone(), head.uri.path().to_owned());
     let begun = tokio::time::Instant::now();
     let label = label(&app, &head);
+    let (body, rest) = Sent::new(&head.headers, body);
     let (mut response, by) = match admit(&app, &head).await {
         Ok((caller, mut permits)) => {
             let by = caller.key();
             let sees_everything = caller.scope.is_everything();
+            let encoded = check_encoding(&head.headers);
             head.extensions.insert(caller);
             let mut request = Request::from_parts(head, body);
-            let opened = match permits.1 {
-                Some(_) => Ok(()),
-                None => open_exchange(&app, &mut request, &mut permits).await,
+            let opened = match (encoded, &permits.1) {
+                (Err(problem), _) => Err(problem),
+                (Ok(()), Some(_)) => Ok(()),
+                (Ok(()), None) => open_exchange(&app, &mut request, &mut permits).await,
             };
             let response = match opened {
                 Ok(()) => as_problem(next.run(request).await),
-                Err(problem) => problem.into_response(),
+                Err(problem) => {
+                    drop(request);
+                    problem.into_response()
+                }
             };
+            rest.forget(response.status(), app.settings.body_bytes);
             let in_work = |body| {
                 Body::new(InWork {
                     body,
@@ -110,7 +118,12 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
             };
             (response.map(in_work), by)
         }
-        Err(problem) => (problem.into_response(), "nobody".to_owned()),
+        Err(problem) => {
+            drop(body);
+            let response = problem.into_response();
+            rest.forget_of_stranger(response.status());
+            (response, "nobody".to_owned())
+        }
     };
     telemetry::answered(&label, response.status().as_u16(), begun.elapsed());
     // Debug forms, so that a path cannot forge a line.
@@ -179,7 +192,6 @@ async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, Permits), Proble
     if !matches!(way, Some(Way::Socket { .. })) {
         check_host(app, head).await?;
     }
-    check_encoding(headers)?;
     let caller = caller(app, way, headers).await?;
     if let Some(connection) = connection {
         connection.known();
@@ -319,20 +331,6 @@ pub(crate) fn refusal(refused: Refused) -> Problem {
         )
         .retry_after(1),
     }
-}
-
-/// Refuses a body that would have to be decompressed: a small one may become a large one.
-fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
-    let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
-    let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter();
-    if encodings.all(plain) {
-        return Ok(());
-    }
-    Err(Problem::new(
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "encoded",
-        "compressed bodies are not read; send the body without Content-Encoding",
-    ))
 }
 
 /// Returns the secret that a request shows.

@@ -36,6 +36,7 @@ mod reference;
 mod routes;
 #[cfg(feature = "schema")]
 pub mod schema;
+mod sent;
 mod server;
 mod settings;
 mod wait;
