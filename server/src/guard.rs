@@ -21,6 +21,7 @@ use crate::{
     paced::Pace,
     problem::{OfStore, Problem},
     room::Room,
+    sent::{Sent, check_encoding},
 };
 
 /// The header with the id of a request.
@@ -37,19 +38,29 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     let (method, path) = (head.method.clone(), head.uri.path().to_owned());
     let begun = tokio::time::Instant::now();
     let label = label(&app, &head);
+    let (body, rest) = Sent::new(&head.headers, body);
     let (mut response, by) = match admit(&app, &head).await {
         Ok((caller, held)) => {
             let by = caller.key();
             let sees_everything = caller.scope.is_everything();
             let is_safe = method.is_safe();
             let (pace, body) = Pace::of(body);
+            let encoded = check_encoding(&head.headers);
             head.extensions.insert(caller.clone());
             head.extensions.insert(held.clone());
             let request = Request::from_parts(head, body);
-            let response = match held.open((&app, &caller), request).await {
+            let opened = match encoded {
+                Ok(()) => held.open((&app, &caller), request).await,
+                Err(problem) => {
+                    drop(request);
+                    Err(problem)
+                }
+            };
+            let response = match opened {
                 Ok(request) => as_problem(next.run(request).await),
                 Err(problem) => problem.into_response(),
             };
+            rest.forget(response.status(), app.settings.body_bytes);
             let mut response = pace.answer(response);
             if is_safe {
                 response = Room::for_answer(&app.answers, &by, response);
@@ -61,7 +72,12 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
             };
             (response.map(|body| Keeping::body(body, held)), by)
         }
-        Err(problem) => (problem.into_response(), "nobody".to_owned()),
+        Err(problem) => {
+            drop(body);
+            let response = problem.into_response();
+            rest.forget_of_stranger(response.status());
+            (response, "nobody".to_owned())
+        }
     };
     telemetry::answered(&label, response.status().as_u16(), begun.elapsed());
     // Debug forms, so that a path cannot forge a line.
@@ -130,7 +146,6 @@ async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, Arc<Held>), Prob
     if !matches!(way, Some(Way::Socket { .. })) {
         check_host(app, head).await?;
     }
-    check_encoding(headers)?;
     let caller = caller(app, way, headers).await?;
     if let Some(connection) = connection {
         let is_exchange = Held::is_exchange(app, head, &caller);
@@ -243,20 +258,6 @@ pub(crate) fn refusal(refused: Refused) -> Problem {
         )
         .retry_after(1),
     }
-}
-
-/// Refuses a body that would have to be decompressed: a small one may become a large one.
-fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
-    let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
-    let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter();
-    if encodings.all(plain) {
-        return Ok(());
-    }
-    Err(Problem::new(
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "encoded",
-        "compressed bodies are not read; send the body without Content-Encoding",
-    ))
 }
 
 /// Returns the secret that a request shows.

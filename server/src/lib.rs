@@ -41,6 +41,7 @@ mod room;
 mod routes;
 #[cfg(feature = "schema")]
 pub mod schema;
+mod sent;
 mod server;
 mod settings;
 mod wait;

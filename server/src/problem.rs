@@ -1,16 +1,16 @@
 //! [`Problem`]: an error as a problem document (RFC 9457).
 
+mod of_store;
+
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use windlass::{
-    Invalid,
-    store::{Error, Reason, Refusals},
-    wire::RefusalForm,
-    workers::WorkerError,
-};
+use windlass::{CommandId, Invalid, store::Error, wire::RefusalForm, workers::WorkerError};
+
+use of_store::{alone, detail};
+pub(crate) use of_store::{is_id_used, without_text};
 
 /// An answer that is not a success: `application/problem+json`.
 ///
@@ -129,6 +129,13 @@ impl Problem {
         )
     }
 
+    /// A command with the id of an earlier one that has another content.
+    pub(crate) fn id_used(id: &CommandId) -> Self {
+        let detail =
+            format!("command '{id}' exists with another content; nothing was sent. Use a new id");
+        Self::new(StatusCode::CONFLICT, "id_used", detail)
+    }
+
     /// What the caller's role or scope does not allow.
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
@@ -165,6 +172,17 @@ impl Problem {
         match self.alone {
             Some(alone) => (*alone).into(),
             None => self,
+        }
+    }
+
+    /// Returns the problem of a used id for a caller who may not know which task has it.
+    pub(crate) fn of_used_id(&self) -> Self {
+        let id = self.field.as_deref().unwrap_or("id");
+        let detail = format!("{id}: was used with another content; give a new one");
+        let field = self.field.clone();
+        Self {
+            field,
+            ..Self::new(self.status, self.code, detail)
         }
     }
 
@@ -241,6 +259,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let error = without_text(error);
         let (status, code) = match &error {
+            error if is_id_used(error) => (StatusCode::CONFLICT, "id_used"),
             Error::Invalid(invalid) => return invalid.clone().into(),
             Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not_found"),
             Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
@@ -272,6 +291,7 @@ impl From<Error> for Problem {
         };
         let field = match &error {
             Error::TooLarge { field, .. } => Some((*field).to_owned()),
+            Error::Invalid(invalid) => Some(invalid.field().to_owned()),
             _ => None,
         };
         Self {
@@ -297,72 +317,6 @@ impl From<WorkerError> for Problem {
         };
         Self::new(status, code, error.to_string())
     }
-}
-
-/// Returns an error without the reason why a record cannot be read, which may quote a value that is masked. The task itself
-/// has it in `quarantined`.
-fn without_text(error: Error) -> Error {
-    let reason = "GET /v1/tasks/ID says why, in 'quarantined'";
-    match error {
-        Error::Corrupt { what, .. } if !what.starts_with("token") && !what.starts_with("mask") => {
-            let reason = reason.to_owned();
-            Error::Corrupt { what, reason }
-        }
-        Error::Refused(refusals)
-            if refusals
-                .iter()
-                .any(|one| matches!(one.reason, Reason::Unreadable(_))) =>
-        {
-            let refusals = refusals.iter().cloned().map(|mut refusal| {
-                if let Reason::Unreadable(text) = &mut refusal.reason {
-                    reason.clone_into(text);
-                }
-                refusal
-            });
-            Error::Refused(Refusals::new(refusals.collect()))
-        }
-        error => error,
-    }
-}
-
-/// Returns the error that an operation has outside of a transaction, if a single one was refused.
-fn alone(refusals: &Refusals) -> Option<Error> {
-    let mut all = refusals.iter();
-    let (Some(one), None) = (all.next(), all.next()) else {
-        return None;
-    };
-    let name = one.task.to_string();
-    Some(match &one.reason {
-        Reason::Missing => Error::NotFound { what: "task", name },
-        Reason::Exists => Error::AlreadyExists { what: "task", name },
-        Reason::Finished => Error::AlreadyFinished(one.task.clone()),
-        Reason::Claimed => Error::Claimed(one.task.clone()),
-        Reason::NotUnique { key, task, until } => Error::NotUnique {
-            key: key.clone(),
-            task: task.clone(),
-            until: *until,
-        },
-        _ => return None,
-    })
-}
-
-/// Returns the text of an error, with what a request can do about it.
-fn detail(error: &Error) -> String {
-    let then = match error {
-        Error::AlreadyExists { what: "task", .. } => {
-            "; with \"if_exists\":\"same\" it counts as submitted, with \"replace-waiting\" one that waits gets the new props"
-        }
-        Error::AlreadyFinished(_) => {
-            " (POST /v1/tasks/ID/retry, or a submit with \"if_exists\":\"replace-finished\")"
-        }
-        Error::Claimed(_) => " (DELETE /v1/tasks/ID?force=true)",
-        Error::ScheduleEnded(_) => " (PATCH /v1/schedules/ID updates one)",
-        Error::NotASchedule { .. } => "; /v1/tasks/ID has the requests of tasks",
-        Error::Copied(_) => " (the option --use-copied of `windlass` removes it)",
-        Error::NotUnique { .. } => "; with \"if_exists\":\"same\" that task counts as submitted",
-        _ => "",
-    };
-    format!("{error}{then}")
 }
 
 impl IntoResponse for Problem {

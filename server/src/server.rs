@@ -12,6 +12,7 @@ use windlass::{
 use crate::{
     app::{App, Check, Metrics},
     auth::TrustedHeader,
+    origin::without_port,
     routes,
     settings::{Settings, TlsFiles},
 };
@@ -63,9 +64,11 @@ impl std::fmt::Debug for Server {
 
 impl Builder {
     /// Adds a name by which the server is called: a request whose header `Host` has another name is refused with 421, so
-    /// that no page whose name was made to point here can use it. `localhost`, `127.0.0.1` and `[::1]` are known.
+    /// that no page whose name was made to point here can use it. `localhost`, `127.0.0.1` and `[::1]` are known. A name counts
+    /// with every port; that of `tasks.example.com:7474` is left out.
     pub fn host(mut self, name: impl Into<String>) -> Self {
-        self.settings.hosts.push(name.into());
+        let name = name.into();
+        self.settings.hosts.push(without_port(&name).to_owned());
         self
     }
 
@@ -73,14 +76,29 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] (field `base path`) for a path that does not begin with `/`, ends with one, or has characters that a
-    /// route gives a meaning.
+    /// [`Invalid`] (field `base path`) for a path that does not begin with `/`, ends with one, has characters that a
+    /// route gives a meaning, or a part that clients resolve (`..`) or take for the beginning of the API (`v1`).
     pub fn base_path(mut self, path: impl Into<String>) -> Result<Self, Invalid> {
         let path = path.into();
         let fits = |b: u8| b.is_ascii_alphanumeric() || b"/._-".contains(&b);
         let is_path = path.starts_with('/') && !path.ends_with('/') && !path.contains("//");
         if !(path.is_empty() || is_path && path.bytes().all(fits)) {
             let what = format!("'{path}' is not a path such as /windlass or /ops/windlass");
+            return Err(Invalid::new("base path", what));
+        }
+        let odd = path
+            .split('/')
+            .find(|part| matches!(*part, "." | ".." | "v1"));
+        if let Some(part) = odd {
+            let why = match part {
+                "v1" => {
+                    "with which the paths of the API begin themselves: /v1/tasks would be /v1/v1/tasks"
+                }
+                _ => "which clients resolve, so that no request has it",
+            };
+            let what = format!(
+                "'{path}' has the part '{part}', {why}; give a path such as /windlass, or none"
+            );
             return Err(Invalid::new("base path", what));
         }
         self.settings.base_path = path;

@@ -104,6 +104,16 @@ impl TransactionBuilder {
         self.then(|transaction, _| Ok(transaction.require(name(task)?, require)))
     }
 
+    /// Adds a guard for what the transaction was compared with before ([`Transaction::compared`]): a repetition of the
+    /// transaction may be compared with another state.
+    pub fn compared(
+        self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+        require: Require,
+    ) -> Self {
+        self.then(|transaction, _| Ok(transaction.compared(name(task)?, require)))
+    }
+
     /// Submits a task.
     pub fn submit<J>(self, task: impl Into<NewTask<J>>) -> Self {
         self.then(|transaction, client| {

@@ -68,6 +68,7 @@ pub(crate) enum Defect {
     HeldTasksNameNoLimit,
     KeysAreNotDelivered,
     LimitsInUseAreNotListed,
+    LimitsInUseLoseTheirTemplate,
     // Leases and nodes.
     PeersAreNeverForgotten,
     NamesAreShared,

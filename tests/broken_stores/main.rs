@@ -139,6 +139,7 @@ planted! {
     held_tasks_that_name_no_limit: HeldTasksNameNoLimit is found by limits::a_record_names_the_limit;
     keys_that_are_not_delivered: KeysAreNotDelivered is found by lines::watches_report_the_key;
     limits_in_use_that_are_not_listed: LimitsInUseAreNotListed is found by usage::the_limits_in_use_are_listed;
+    limits_in_use_that_lose_their_template: LimitsInUseLoseTheirTemplate is found by usage::a_limit_keeps_its_template_wherever_it_is_shown;
     limits_that_a_move_forgets: LimitsAreForgotten is found by limits::a_move_keeps_the_limits;
     peers_that_are_never_forgotten: PeersAreNeverForgotten is found by leases::peers_are_live_nodes;
     names_that_are_shared: NamesAreShared is found by leases::two_nodes_with_one_name_are_refused;

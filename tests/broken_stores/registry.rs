@@ -207,6 +207,11 @@ impl Registry for PlantedStore {
     async fn limits_in_use(&self) -> Result<Vec<windlass::store::LimitUse>, Error> {
         let mut in_use = self.inner.limits_in_use().await?;
         in_use.retain(|_| !self.has(Defect::LimitsInUseAreNotListed));
+        if self.has(Defect::LimitsInUseLoseTheirTemplate) {
+            for used in &mut in_use {
+                used.limit = used.limit.as_ref().and_then(without_template);
+            }
+        }
         Ok(in_use)
     }
 
@@ -316,5 +321,14 @@ impl Registry for PlantedStore {
 
     async fn newest_change(&self) -> Result<u64, Error> {
         self.inner.newest_change().await
+    }
+}
+
+/// Returns a limit with the same key that says nothing of where the key comes from.
+fn without_template(limit: &windlass::Limit) -> Option<windlass::Limit> {
+    let key = limit.key();
+    match limit.bound() {
+        windlass::Bound::AtOnce(most) => windlass::Limit::at_once(key, most).ok(),
+        windlass::Bound::Starts { most, within } => windlass::Limit::starts(key, most, within).ok(),
     }
 }

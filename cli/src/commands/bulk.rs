@@ -25,8 +25,8 @@ Examples:
   windlass bulk retry --state failed --kind report --dry-run
   windlass bulk pause --kind 'inbox/*' --yes
   windlass list --kind bulk
-  windlass get bulk-1764255600000000-0f1e2d3c4b5a6978
-  windlass logs bulk-1764255600000000-0f1e2d3c4b5a6978")]
+  windlass get bulk-1764255600000000-4711-0f1e2d3c4b5a6978
+  windlass logs bulk-1764255600000000-4711-0f1e2d3c4b5a6978")]
 pub(crate) struct Args {
     /// What to do to each task: pause, resume, release, complete, kill, retry or delete
     #[arg(value_name = "ACTION", value_parser = clap::builder::PossibleValuesParser::new(BulkAction::ALL.map(BulkAction::as_str)))]

@@ -85,8 +85,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "USER=ROLE", requires = "trust_header", value_parser = user_role)]
     trust_user: Vec<(String, Role)>,
 
-    /// Answer requests for this name too; localhost, 127.0.0.1 and [::1] are known
-    #[arg(long = "host", value_name = "NAME")]
+    /// Answer requests for this name too, with any port; localhost, 127.0.0.1 and [::1] are known
+    #[arg(long = "host", value_name = "NAME", value_parser = host)]
     hosts: Vec<String>,
 
     /// Name this URL, with the base path, to the clients of other servers of the store when those stop
@@ -110,7 +110,7 @@ pub(crate) struct Args {
     max_workers: u32,
 
     /// Refuse bodies of more bytes than this
-    #[arg(long, value_name = "BYTES", default_value = "8M", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "8M", value_parser = body)]
     max_body: u64,
 }
 
@@ -225,6 +225,26 @@ impl Args {
             builder = builder.trust_header(header);
         }
         Ok(builder)
+    }
+}
+
+/// Reads a name of the server.
+fn host(text: &str) -> Result<String, String> {
+    let is_odd = |c: char| c.is_whitespace() || c.is_control() || "/\\*@?#,".contains(c);
+    match text.is_empty() || text.starts_with(':') || text.contains(is_odd) {
+        false => Ok(text.to_owned()),
+        true => Err(format!(
+            "'{text}' is no name that the header 'Host' of a request can have: write it like tasks.example.com, without http:// \
+             and a path"
+        )),
+    }
+}
+
+/// Reads the most bytes of a body.
+fn body(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        0 => Err("refuses every body; give at least 1, or leave it out for 8M".to_owned()),
+        bytes => Ok(bytes),
     }
 }
 

@@ -32,6 +32,7 @@ mod schedule_ends;
 mod schedule_fields;
 mod schedule_previews;
 mod schedules;
+mod serving;
 mod settings;
 mod signals;
 mod stats;

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use windlass::Author;
 
 use super::{Role, Scope, hex::Hash};
+use crate::bulk::OfToken;
 
 /// Who sends a request, and what that allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +24,9 @@ pub(crate) struct Caller {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum User {
     /// By the secret of a token.
-    Token { name: String, hash: Hash },
+    Token { of: OfToken, hash: Hash },
     /// By the cookie of a session: of the holder of a token, or of a user of the operating system.
-    Session { token: Option<String>, hash: Hash },
+    Session { token: Option<OfToken>, hash: Hash },
     /// By a header of a proxy that is trusted.
     Proxied,
     /// As a user of the operating system, by a connection to the server's socket.
@@ -50,18 +51,19 @@ impl Caller {
 
     /// Returns what tells this caller from others: the same text for each of its requests.
     pub(crate) fn key(&self) -> String {
-        match &self.user {
-            User::Peer { uid } => format!("uid {uid}"),
-            // Sessions of a token, and the token itself, are one caller.
+        match (&self.user, self.token()) {
+            (User::Peer { uid }, _) => format!("uid {uid}"),
+            // Sessions of a token, and the token itself, are one caller. Another token of the same name is another one.
+            (_, Some(of)) => format!("token {} of {}", of.name, of.made_at),
             _ => self.author.as_str().to_owned(),
         }
     }
 
-    /// Returns the name of the token that the caller has shown, now or when the session was opened.
-    pub(crate) fn token(&self) -> Option<&str> {
+    /// Returns the token that the caller has shown, now or when the session was opened.
+    pub(crate) fn token(&self) -> Option<&OfToken> {
         match &self.user {
-            User::Token { name, .. } => Some(name),
-            User::Session { token, .. } => token.as_deref(),
+            User::Token { of, .. } => Some(of),
+            User::Session { token, .. } => token.as_ref(),
             _ => None,
         }
     }

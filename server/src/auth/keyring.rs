@@ -302,8 +302,8 @@ fn callers(values: &[NamedValue]) -> HashMap<Hash, Arc<Caller>> {
     let mut callers = HashMap::new();
     for token in &tokens {
         for (hash, until) in token.hashes() {
-            let name = token.name.clone();
-            let caller = of_token(token, User::Token { name, hash }, until);
+            let of = token.of();
+            let caller = of_token(token, User::Token { of, hash }, until);
             callers.extend(caller.map(|caller| (hash, Arc::new(caller))));
         }
     }
@@ -323,19 +323,21 @@ fn of_token(token: &Token, user: User, until: Option<Timestamp>) -> Option<Calle
     })
 }
 
-/// Returns the caller of a session. One of a token is what the token is now, and nothing without it.
+/// Returns the caller of a session. One of a token is what the token is now, and nothing without the token or the secret by
+/// which it was opened.
 fn of_session(value: &NamedValue, tokens: &[Token]) -> Option<(Hash, Caller)> {
     let hash = hex::read(value.name.strip_prefix(SESSIONS)?)?;
     let session = session::read(value)?;
     let caller = match session.user {
-        GrantUser::Token(name) => {
+        GrantUser::Token { name, secret } => {
             let token = tokens.iter().find(|token| token.name == name)?;
-            let until = match token.expires_at {
+            let (_, end) = token.hashes().find(|(hash, _)| *hash == secret)?;
+            let until = match end {
                 Some(end) => end.min(session.expires_at),
                 None => session.expires_at,
             };
             let user = User::Session {
-                token: Some(name),
+                token: Some(token.of()),
                 hash,
             };
             of_token(token, user, Some(until))?

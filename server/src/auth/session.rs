@@ -10,7 +10,8 @@ use windlass::{
 };
 
 use super::{
-    Caller, Role, hex,
+    Caller, Role, User,
+    hex::{self, Hash},
     secret::{Secret, after, hash},
 };
 
@@ -24,7 +25,7 @@ pub(super) const NAME: &str = "server/name";
 const LINK: Duration = Duration::from_secs(5 * 60);
 /// How long a session lasts.
 const SESSION: Duration = Duration::from_secs(12 * 60 * 60);
-/// How many sessions one user may have; the oldest ends for one more.
+/// How many sessions one user may have; the one that expires first ends for one more.
 const MOST: usize = 20;
 
 /// The stored form of a session, and of a link that opens one. The name has the hash of its secret.
@@ -38,10 +39,26 @@ pub(super) struct Grant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum GrantUser {
-    /// The holder of a token: the session has the role and the scope that the token has now, and ends with it.
-    Token(String),
+    /// The holder of a token: the session has the role and the scope that the token has now, and ends with the secret by
+    /// which it was opened. Another token of the same name has another secret.
+    Token {
+        name: String,
+        #[serde(with = "hex")]
+        secret: Hash,
+    },
     /// A user of the operating system, who can write to the store.
     User { name: String, role: Role },
+}
+
+impl GrantUser {
+    /// Returns whether two sessions count together: those of one token, or of one user, whatever their roles are.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Token { name: one, .. }, Self::Token { name: two, .. })
+            | (Self::User { name: one, .. }, Self::User { name: two, .. }) => one == two,
+            _ => false,
+        }
+    }
 }
 
 /// A link that opens a session in a browser, once.
@@ -128,12 +145,13 @@ impl Sessions {
 
     /// Opens a session of the holder of a token.
     pub(crate) async fn open_for(&self, caller: &Caller) -> Result<Option<Secret>, Error> {
-        match caller.token().filter(|_| caller.role != Role::Work) {
-            Some(name) => self
-                .begin(GrantUser::Token(name.to_owned()))
-                .await
-                .map(Some),
-            None => Ok(None),
+        match &caller.user {
+            User::Token { of, hash } if caller.role != Role::Work => {
+                let (name, secret) = (of.name.clone(), *hash);
+                let user = GrantUser::Token { name, secret };
+                self.begin(user).await.map(Some)
+            }
+            _ => Ok(None),
         }
     }
 
@@ -170,7 +188,7 @@ impl Sessions {
         Ok(secret)
     }
 
-    /// Deletes what has expired, and the oldest sessions of a user who has too many.
+    /// Deletes what has expired, and the sessions that expire first of a user who has too many.
     async fn make_room(&self, user: &GrantUser) -> Result<(), Error> {
         let now = self.store.clock().now();
         let registry = self.store.registry();
@@ -179,7 +197,7 @@ impl Sessions {
             for value in registry.values(folder).await? {
                 match read(&value) {
                     Some(grant) if now < grant.expires_at => {
-                        if folder == SESSIONS && grant.user == *user {
+                        if folder == SESSIONS && grant.user.is_same(user) {
                             of_user.push((grant.expires_at, value.name));
                         }
                     }

@@ -14,6 +14,7 @@ use super::{
     hex::{self, Hash},
     secret::{Secret, after},
 };
+use crate::bulk::OfToken;
 
 /// The folder of the named values with the tokens.
 pub(crate) const FOLDER: &str = "server/token/";
@@ -122,6 +123,14 @@ impl Token {
         };
         let unwritable = |error: serde_json::Error| Invalid::new("token", error.to_string());
         Ok(serde_json::to_string(&stored).map_err(unwritable)?)
+    }
+
+    /// Returns what names it, and no other token that has its name at another time.
+    pub(crate) fn of(&self) -> OfToken {
+        OfToken {
+            name: self.name.clone(),
+            made_at: self.made_at,
+        }
     }
 
     /// Returns the hashes of its secrets, each with the time at which it stops being valid.

@@ -34,6 +34,50 @@ pub struct TrustedHeader {
     others: Option<Role>,
 }
 
+/// Returns whether browsers, clients and HTTP itself give a header of this name another meaning. Names are in lower case.
+fn is_of_requests(name: &str) -> bool {
+    const OTHERS: [&str; 26] = [
+        "authorization",
+        "connection",
+        "cookie",
+        "date",
+        "dnt",
+        "expect",
+        "forwarded",
+        "from",
+        "host",
+        "idempotency-key",
+        "keep-alive",
+        "last-event-id",
+        "origin",
+        "pragma",
+        "priority",
+        "range",
+        "referer",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "upgrade-insecure-requests",
+        "user-agent",
+        "via",
+        "x-forwarded-for",
+        "x-request-id",
+    ];
+    // `Sec-Fetch-Site` is set by every browser, `Accept` and `Content-Type` by every client.
+    const BEGINNINGS: [&str; 8] = [
+        "accept",
+        "access-control-",
+        "cache-",
+        "content-",
+        "if-",
+        "proxy-",
+        "sec-",
+        "trace",
+    ];
+    OTHERS.contains(&name) || BEGINNINGS.iter().any(|begins| name.starts_with(begins))
+}
+
 impl TrustedHeader {
     /// Trusts a header, from nobody and for no user yet.
     ///
@@ -42,12 +86,14 @@ impl TrustedHeader {
     /// [`Invalid`] (field `header`) for a text that is not the name of a header, or that of one which requests have for
     /// another purpose.
     pub fn new(name: &str) -> Result<Self, Invalid> {
-        let taken = ["authorization", "cookie", "host", "origin"];
-        let is_taken = taken.iter().any(|taken| taken.eq_ignore_ascii_case(name));
-        let read = name.parse().ok().filter(|_| !is_taken);
+        let read = name
+            .parse()
+            .ok()
+            .filter(|name: &HeaderName| !is_of_requests(name.as_str()));
         let what = || {
             format!(
-                "'{name}' is not the name of a header for this purpose; give one such as X-Forwarded-User"
+                "'{name}' is not the name of a header for this purpose: requests have none such, or have it for another purpose; \
+                 give one that only the proxy sets, such as X-Forwarded-User"
             )
         };
         Ok(Self {

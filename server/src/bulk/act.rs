@@ -10,19 +10,39 @@ use windlass::{
 use super::{BulkAction, BulkFilter, KIND};
 use crate::Scope;
 
+/// The tasks that were submitted before the dry run of an operation. The order of submits decides, because the clocks of the
+/// programs that submit tasks differ.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Before {
+    /// Those with this submit order or a smaller one.
+    Order(u64),
+    /// For an operation that came from another store, where tasks have other orders: those that were submitted before the task
+    /// of the operation, which has this order, and by their clock before the dry run.
+    Copied(u64, Timestamp),
+}
+
+impl Before {
+    pub(super) fn has(self, record: &TaskRecord) -> bool {
+        match self {
+            Self::Order(last) => record.order <= last,
+            Self::Copied(own, at) => record.order < own && record.submitted_at <= at,
+        }
+    }
+}
+
 /// Returns whether an operation concerns a task that its filter selects: it is in the scope, was submitted before the dry
 /// run, and is no bulk operation itself, unless the filter names that kind.
 pub(super) fn concerns(
     record: &TaskRecord,
     filter: &BulkFilter,
     scope: &Scope,
-    before: Timestamp,
+    before: Before,
 ) -> bool {
     let kind = &record.task.kind;
     let is_bulk = kind.as_str() == KIND && filter.kind.as_deref() != Some(KIND);
     // A token with a scope changes neither schedules nor bulk operations.
     let is_others = kind.is_built_in() && !scope.is_everything();
-    !is_bulk && !is_others && record.submitted_at <= before && scope.has_record(record)
+    !is_bulk && !is_others && before.has(record) && scope.has_record(record)
 }
 
 /// Returns the change of one task. `id` names it, so that it happens once: it is that of the operation with the submit order

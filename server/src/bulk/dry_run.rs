@@ -9,8 +9,11 @@ use windlass::{
     store::{Cursor, Error, Filter, Order, Query, TaskPage},
 };
 
-use super::{BulkAction, BulkFilter, KIND, OfToken, Spec, act::concerns};
-use crate::{Scope, Tokens};
+use super::{
+    BulkAction, BulkFilter, KIND, Newest, OfToken, Spec,
+    act::{Before, concerns},
+};
+use crate::Scope;
 
 /// How long the key of a dry run may be used.
 pub(super) const VALID: Duration = Duration::from_secs(600);
@@ -64,17 +67,20 @@ pub async fn dry_run(
     action: BulkAction,
     scope: &Scope,
 ) -> Result<Count, Error> {
-    let at = client.now();
-    let tasks = count(client, (filter, action), scope, at).await?;
+    let dry_run = Moment {
+        at: client.now(),
+        newest: newest(client).await?,
+    };
+    let tasks = count(client, (filter, action), scope, dry_run.before()).await?;
     Ok(Count {
         tasks,
-        at,
-        key: key(filter, action, tasks, at),
+        at: dry_run.at,
+        key: dry_run.key(filter, action, tasks),
     })
 }
 
-/// Submits a bulk operation with the count and the key of its dry run, and returns its task. `token` is the token of the
-/// caller, in whose scope the operation stays.
+/// Submits a bulk operation with the count and the key of its dry run, and returns its task. The operation stays in
+/// the scope of the token of the caller, and ends with that token.
 ///
 /// # Errors
 ///
@@ -84,35 +90,33 @@ pub async fn start(
     client: &Client,
     (filter, action): (BulkFilter, BulkAction),
     (tasks, given): (u64, &str),
-    (scope, token): (&Scope, Option<&str>),
+    (scope, token): (&Scope, Option<&OfToken>),
 ) -> Result<TaskId, Error> {
-    let counted_at = time_of(given)
-        .filter(|at| key(&filter, action, tasks, *at) == given)
+    let store = client.store().registry().identity().await?;
+    let dry_run = Moment::of_key(given, store)
+        .filter(|moment| moment.key(&filter, action, tasks) == given)
         .ok_or_else(|| {
             let what = "is not that of a dry run of this filter, action and count; make a dry run, and give what it returns";
             Invalid::new("key", what)
         })?;
     let now = client.now();
-    if now.duration_since(counted_at).unsigned_abs() > VALID {
+    if now.duration_since(dry_run.at).unsigned_abs() > VALID {
         let what = "is older than ten minutes; make another dry run";
         return Err(Invalid::new("key", what).into());
     }
-    let found = count(client, (&filter, action), scope, counted_at).await?;
+    let found = count(client, (&filter, action), scope, dry_run.before()).await?;
     if found > tasks {
         let what = format!("is {tasks}, and {found} match now; make another dry run");
         return Err(Invalid::new("tasks", what).into());
     }
-    let token = match token {
-        Some(name) => Some(of_token(client, name).await?),
-        None => None,
-    };
     let spec = Spec {
         filter,
         action,
         tasks,
-        counted_at,
+        counted_at: dry_run.at,
+        counted_to: Some(dry_run.newest),
         by: client.author().clone(),
-        token,
+        token: token.cloned(),
     };
     // The same id for the same dry run: a repeated request starts one operation.
     let id = format!("bulk-{}", given.to_ascii_lowercase());
@@ -120,26 +124,12 @@ pub async fn start(
     Ok(client.submit(task).await?.into_id())
 }
 
-/// Returns the token that has a name now.
-async fn of_token(client: &Client, name: &str) -> Result<OfToken, Error> {
-    let tokens = Tokens::new(client.store()).list().await?;
-    let token = tokens.into_iter().find(|token| token.name == name);
-    let token = token.ok_or_else(|| Error::NotFound {
-        what: "token",
-        name: name.to_owned(),
-    })?;
-    Ok(OfToken {
-        name: token.name,
-        made_at: token.made_at,
-    })
-}
-
-/// Counts the tasks that match and were submitted before this time.
+/// Counts the tasks that match and were submitted before the dry run.
 async fn count(
     client: &Client,
     (filter, action): (&BulkFilter, BulkAction),
     scope: &Scope,
-    before: Timestamp,
+    before: Before,
 ) -> Result<u64, Error> {
     let (mut found, mut read, mut cursor) = (0, 0, None);
     loop {
@@ -199,23 +189,50 @@ pub(super) async fn page(
     client.page(&query.reversed().without_props(), cursor).await
 }
 
-/// Returns the key of a dry run: its time, and a hash of what it has counted. It is no secret; it keeps a caller from
-/// starting what was not counted.
-fn key(filter: &BulkFilter, action: BulkAction, tasks: u64, at: Timestamp) -> String {
-    let filter = serde_json::to_string(filter).unwrap_or_default();
-    let micros = at.as_microsecond();
-    let text = format!("{filter}\n{}\n{tasks}\n{micros}", action.as_str());
-    let hash = Sha256::digest(text.as_bytes());
-    let hash: String = hash
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("{micros}-{hash}")
+/// Returns the newest task of the store.
+async fn newest(client: &Client) -> Result<Newest, Error> {
+    let query = Query::new(Filter::default()).order(Order::Submitted);
+    let page = client.page(&query.limit(1).without_props(), None).await?;
+    Ok(Newest {
+        store: client.store().registry().identity().await?,
+        order: page.tasks.first().map_or(0, |record| record.order),
+    })
 }
 
-/// Returns the time of a dry run.
-fn time_of(key: &str) -> Option<Timestamp> {
-    let (micros, _) = key.split_once('-')?;
-    Timestamp::from_microsecond(micros.parse().ok()?).ok()
+/// The moment of a dry run.
+struct Moment {
+    at: Timestamp,
+    newest: Newest,
+}
+
+impl Moment {
+    fn before(&self) -> Before {
+        Before::Order(self.newest.order)
+    }
+
+    /// Returns the key of the dry run: its moment, and a hash of what it has counted. It is no secret; it keeps a caller from
+    /// starting what was not counted.
+    fn key(&self, filter: &BulkFilter, action: BulkAction, tasks: u64) -> String {
+        let filter = serde_json::to_string(filter).unwrap_or_default();
+        let (micros, Newest { store, order }) = (self.at.as_microsecond(), &self.newest);
+        let action = action.as_str();
+        let text = format!("{filter}\n{action}\n{tasks}\n{micros}\n{store}\n{order}");
+        let hash = Sha256::digest(text.as_bytes());
+        let hash: String = hash
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        format!("{micros}-{order}-{hash}")
+    }
+
+    /// Reads the moment of a dry run of this store from its key.
+    fn of_key(key: &str, store: String) -> Option<Self> {
+        let mut parts = key.split('-');
+        let (micros, order) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(Self {
+            at: Timestamp::from_microsecond(micros).ok()?,
+            newest: Newest { store, order },
+        })
+    }
 }

@@ -7,8 +7,12 @@ use windlass::{
     store::{Cursor, Error, Store, TaskRecord, Transaction},
 };
 
-use super::{Spec, act, act::concerns, dry_run::page};
-use crate::{Role, Scope, Token, Tokens};
+use super::{
+    Spec,
+    act::{self, Before, concerns},
+    dry_run::page,
+};
+use crate::{Role, Scope, Token, Tokens, mask::without_values, problem::without_text};
 
 /// How many tasks are changed between two checkpoints.
 const STEP: u32 = 200;
@@ -75,6 +79,16 @@ impl Handler {
         KindConfig::default().apart().slots(SLOTS).retry(retry)
     }
 
+    /// Returns which tasks were submitted before the dry run of the operation.
+    async fn before(&self, task: &TaskContext, spec: &Spec) -> Result<Before, Stopped> {
+        let store = self.store.registry().identity().await?;
+        let here = spec.counted_to.as_ref().filter(|to| to.store == store);
+        Ok(match here {
+            Some(newest) => Before::Order(newest.order),
+            None => Before::Copied(task.order(), spec.counted_at),
+        })
+    }
+
     /// Returns the present scope of the operation.
     async fn scope(&self, spec: &Spec) -> Result<Scope, Stopped> {
         let Some(of) = &spec.token else {
@@ -82,7 +96,7 @@ impl Handler {
         };
         let now = self.store.clock().now();
         let tokens = self.tokens.list().await?;
-        let is_it = |token: &Token| token.name == of.name && token.made_at == of.made_at;
+        let is_it = |token: &Token| token.of() == *of;
         let token = tokens.into_iter().find(is_it);
         let live = token.filter(|token| token.expires_at.is_none_or(|at| now < at));
         let live = live.filter(|token| token.role.allows(Role::Operate));
@@ -103,6 +117,7 @@ impl Handler {
         progress: &mut Progress,
     ) -> Result<bool, Stopped> {
         let scope = self.scope(spec).await?;
+        let before = self.before(task, spec).await?;
         let client = windlass::Client::new(&self.store);
         let page = page(
             &client,
@@ -112,7 +127,7 @@ impl Handler {
         )
         .await?;
         let concerned = |record: &&TaskRecord| {
-            concerns(record, &spec.filter, &scope, spec.counted_at) && record.task.id != *task.id()
+            concerns(record, &spec.filter, &scope, before) && record.task.id != *task.id()
         };
         let records: Vec<&TaskRecord> = page.tasks.iter().filter(concerned).collect();
         let seen = progress.done + progress.refused;
@@ -137,7 +152,8 @@ impl Handler {
             match applied {
                 Ok(_) => progress.done += 1,
                 Err(error) if error.is_retryable() => return Err(error.into()),
-                Err(error) => refused.push((id, error.to_string())),
+                // Whoever sees the operation sees its refusals, whatever is masked of their tasks.
+                Err(error) => refused.push((id, without_values(without_text(error)).to_string())),
             }
         }
         for (id, reason) in refused {

@@ -14,7 +14,7 @@ mod spec;
 pub use dry_run::{Count, dry_run, start};
 pub use filter::BulkFilter;
 pub use handler::{Handler, Progress, Refusal};
-pub use spec::{BulkAction, OfToken, Spec};
+pub use spec::{BulkAction, Newest, OfToken, Spec};
 
 /// The kind of bulk operations.
 pub const KIND: &str = windlass::Kind::BULK;

@@ -66,13 +66,28 @@ pub struct Spec {
     pub action: BulkAction,
     /// How many tasks the dry run has counted: the operation changes no more.
     pub tasks: u64,
-    /// The time of the dry run: tasks that were submitted later are left alone.
+    /// The time of the dry run.
     pub counted_at: Timestamp,
+    /// The newest task at the dry run: tasks that were submitted later are left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_to: Option<Newest>,
     /// The author of the changes.
     pub by: Author,
     /// The token in whose scope the operation stays. It is read again before each step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<OfToken>,
+}
+
+/// The newest task of a store at one moment, by the order of the submits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Newest {
+    /// The identity of the store. Another store gives its tasks other orders.
+    pub store: String,
+    /// The submit order of the task; 0 for a store without tasks.
+    pub order: u64,
 }
 
 /// The token with which a bulk operation was started. Another token with the name is another token.

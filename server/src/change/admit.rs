@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use windlass::{
-    Invalid, Json, Kind, TaskId,
+    Invalid, Json, Kind, StateKind, TaskId,
     schedule::{self, Schedule},
     store::{Error, Guard, IfExists, Operation, Require, Submit, TaskRecord},
 };
@@ -42,12 +42,12 @@ impl Change<'_> {
                 let admitted = match is_scoped {
                     true => self.admit_new(submit, new).await?,
                     false => Admitted {
-                        guards: Vec::new(),
                         adds: 1,
-                        deletes: 0,
+                        ..Admitted::default()
                     },
                 };
                 self.check_new(submit, &hiding)?;
+                // Its error quotes what the request has given.
                 return Ok(admitted);
             }
             Operation::Reschedule(change) => {
@@ -65,11 +65,9 @@ impl Change<'_> {
         }
         let is_edit = props.is_some() || data.is_some();
         if !is_scoped && kind.is_none() && !is_edit {
-            let guards = Vec::new();
             return Ok(Admitted {
-                guards,
                 adds,
-                deletes: 0,
+                ..Admitted::default()
             });
         }
         let task = operation.task();
@@ -106,11 +104,13 @@ impl Change<'_> {
             .as_ref()
             .is_ok_and(|state| !state.code().is_terminal());
         let is_deletion = matches!(operation, Operation::Delete(_));
-        Ok(Admitted {
+        let admitted = Admitted {
             guards,
             adds,
             deletes: u64::from(is_live && is_deletion),
-        })
+            hides: false,
+        };
+        Ok(admitted.hiding(&hiding, &[kind, old]))
     }
 
     /// Checks a new task itself.
@@ -148,43 +148,39 @@ impl Change<'_> {
         for waited in waits.filter(|waited| !new.contains(*waited)) {
             self.by.check(waited).await?;
         }
-        if submit.if_exists == IfExists::Refuse {
-            let guards = Vec::new();
-            return Ok(Admitted {
-                guards,
-                adds: 1,
-                deletes: 0,
-            });
-        }
-        if task.unique.is_some() {
+        if task.unique.is_some() && submit.if_exists != IfExists::Refuse {
             // The task that has the key may be of others, and is found only by the write.
             return Err(Problem::forbidden(
                 "if_exists: a token with a scope cannot give it together with a unique key; leave one of the two out",
             ));
         }
-        // The submit may replace an existing task, or show its state.
-        match self.by.client().get(&task.id).await {
-            Ok(record) if !scope.has_record(&record) => Err(taken()),
-            Ok(record) => {
-                let state = record.state.as_ref();
-                let has_ended = state.is_ok_and(|state| state.code().is_terminal());
-                let keeps = matches!(submit.if_exists, IfExists::Same | IfExists::Skip);
-                Ok(Admitted {
-                    guards: guards_of(&record),
-                    adds: u64::from(has_ended && !keeps),
-                    deletes: 0,
-                })
+        // Every submit replaces a completed task whose id is free. One that does not refuse may also replace another task, or
+        // show its state.
+        let refuses = submit.if_exists == IfExists::Refuse;
+        let found = match self.by.client().get(&task.id).await {
+            Ok(record) => Some(record),
+            Err(Error::NotFound { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let (guards, adds) = match &found {
+            Some(record) if scope.has_record(record) && (!refuses || is_free(record)) => {
+                (guards_of(record), adds(record, submit.if_exists))
             }
-            Err(Error::NotFound { .. }) => Ok(Admitted {
-                guards: vec![Guard {
+            // A repetition of a request with a key finds the task that it has made.
+            Some(record) if !scope.has_record(record) && !refuses => return Err(taken()),
+            _ => {
+                let guard = Guard {
                     task: task.id.clone(),
                     require: Require::Absent,
-                }],
-                adds: 1,
-                deletes: 0,
-            }),
-            Err(error) => Err(error.into()),
-        }
+                };
+                (vec![guard], 1)
+            }
+        };
+        Ok(Admitted {
+            guards,
+            adds,
+            ..Admitted::default()
+        })
     }
 
     /// Refuses a guard on a task outside of the scope, and one that compares masked data with a guess.
@@ -221,11 +217,28 @@ impl Change<'_> {
             IfExists::Refuse | IfExists::Same | IfExists::Skip
         );
         match self.by.client().get(&submit.task.id).await {
-            Ok(record) => Ok(adds_none && self.by.scope.has_record(&record)),
+            Ok(record) => Ok(adds_none && !is_free(&record) && self.by.scope.has_record(&record)),
             Err(Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Returns whether a task has completed and its id is free: every submit with the id replaces it.
+fn is_free(record: &TaskRecord) -> bool {
+    let state = record.state.as_ref();
+    record.task.free_id && state.is_ok_and(|state| state.code() == StateKind::Completed)
+}
+
+/// Returns how many live tasks a submit adds whose id a task has.
+fn adds(record: &TaskRecord, if_exists: IfExists) -> u64 {
+    let state = record.state.as_ref();
+    let has_ended = state.is_ok_and(|state| state.code().is_terminal());
+    let keeps = matches!(
+        if_exists,
+        IfExists::Refuse | IfExists::Same | IfExists::Skip
+    );
+    u64::from(is_free(record) || has_ended && !keeps)
 }
 
 /// Refuses props of the runs of a schedule that no run can have.

@@ -6,11 +6,11 @@ use futures::{StreamExt, stream};
 use windlass::{
     TaskId,
     client::SameRequest,
-    store::{Done, IfExists, Operation, Submit, Transaction},
+    store::{Done, Operation, Submit, Transaction},
 };
 
 use super::{Admitted, Asked, Change};
-use crate::problem::Problem;
+use crate::{mask::veiled, problem::Problem};
 
 /// How many tasks are read at once to compare them with a scope.
 const READS: usize = 32;
@@ -21,6 +21,8 @@ struct Ready {
     transaction: Transaction,
     operation: Operation,
     adds: u64,
+    /// Whether the store's error may quote a masked value.
+    hides: bool,
 }
 
 impl Change<'_> {
@@ -55,8 +57,7 @@ impl Change<'_> {
         while let Some(next) = rest.front() {
             let task = &next.task;
             let mut waits = task.waits.iter().flat_map(|waits| &waits.tasks);
-            let reads_own = next.if_exists != IfExists::Refuse && ids.contains(&task.id);
-            if reads_own || waits.any(|waited| ids.contains(waited)) {
+            if ids.contains(&task.id) || waits.any(|waited| ids.contains(waited)) {
                 break;
             }
             ids.insert(task.id.clone());
@@ -78,9 +79,11 @@ impl Change<'_> {
                 return Err(refused);
             }
             let operation = Operation::Submit(submit);
-            let Admitted { guards, adds, .. } = self.admit(&operation, &BTreeSet::new()).await?;
+            let admitted = self.admit(&operation, &BTreeSet::new()).await?;
+            let Admitted { guards, .. } = admitted;
+            let guards = (Vec::new(), guards);
             let transaction = self.transaction(operation.clone(), guards, key.as_deref())?;
-            Ok((transaction, operation, adds))
+            Ok((transaction, operation, admitted.adds, admitted.hides))
         });
         let admitted = stream::iter(admitted).buffered(READS);
         let admitted: Vec<Result<_, Problem>> = admitted.collect().await;
@@ -88,12 +91,13 @@ impl Change<'_> {
         let mut ready = VecDeque::new();
         for (place, admitted) in admitted.into_iter().enumerate() {
             results.push(match admitted {
-                Ok((transaction, operation, adds)) => {
+                Ok((transaction, operation, adds, hides)) => {
                     ready.push_back(Ready {
                         place,
                         transaction,
                         operation,
                         adds,
+                        hides,
                     });
                     None
                 }
@@ -153,15 +157,15 @@ impl Change<'_> {
                     Some(problem) => put(next.place, Err(problem)),
                     None => {
                         adds += if has_room { next.adds } else { 0 };
-                        taken.push((next.place, next.transaction));
+                        taken.push(((next.place, next.hides), next.transaction));
                     }
                 }
             }
             let (places, transactions): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
             let applied = self.app.store.registry().apply(transactions).await;
             let mut applied = applied.into_iter();
-            for place in places {
-                put(place, self.single(applied.next(), key));
+            for (place, hides) in places {
+                put(place, self.single(veiled(applied.next(), hides), key));
             }
         }
     }

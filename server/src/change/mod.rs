@@ -9,14 +9,23 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use axum::http::StatusCode;
 use windlass::{
-    TaskId, TransactionId,
-    store::{Applied, Done, Error, Guard, Line, Operation, Require, Transaction},
+    Kind, TaskId, TransactionId,
+    store::{
+        Applied, Done, Error, Guard, IfExists, Line, Operation, Reason, Refusal, Require, Submit,
+        Transaction,
+    },
 };
 
 pub(crate) use admit::check_runs;
 pub(crate) use missing::Asked;
 
-use crate::{access::Operator, app::App, key::KEY, problem::Problem};
+use crate::{
+    access::Operator,
+    app::App,
+    key::KEY,
+    mask::{Hiding, veiled},
+    problem::{Problem, is_id_used},
+};
 
 /// The operations of a request, checked against the scope of its caller.
 pub(crate) struct Change<'a> {
@@ -27,6 +36,7 @@ pub(crate) struct Change<'a> {
 }
 
 /// An operation that the caller may make.
+#[derive(Default)]
 struct Admitted {
     /// What must still hold for it when it is applied.
     guards: Vec<Guard>,
@@ -34,6 +44,17 @@ struct Admitted {
     adds: u64,
     /// How many live tasks it deletes.
     deletes: u64,
+    /// Whether the store's error may quote a masked value.
+    hides: bool,
+}
+
+impl Admitted {
+    /// Notes whether values of tasks of these kinds are masked.
+    fn hiding(self, hiding: &Hiding, kinds: &[&Kind]) -> Self {
+        let hides = |kind: &&Kind| hiding.hides_props_of(kind) || hiding.hides_data_of(kind);
+        let hides = kinds.iter().any(hides);
+        Self { hides, ..self }
+    }
 }
 
 impl<'a> Change<'a> {
@@ -79,8 +100,7 @@ impl<'a> Change<'a> {
         guards: Vec<Guard>,
         key: Option<&str>,
     ) -> Result<Done, Problem> {
-        let mut admitted = self.admit(&operation, &BTreeSet::new()).await?;
-        admitted.guards.splice(0..0, guards);
+        let admitted = self.admit(&operation, &BTreeSet::new()).await?;
         let held = self.hold(admitted.adds).await?;
         if let Some(held) = &held
             && !held.has_room_for(admitted.adds)
@@ -91,9 +111,10 @@ impl<'a> Change<'a> {
                 return Err(held.refusal());
             }
         }
-        let transaction = self.transaction(operation, admitted.guards, key)?;
+        let transaction = self.transaction(operation, (guards, admitted.guards), key)?;
         let applied = self.app.store.registry().apply(vec![transaction]).await;
-        self.single(applied.into_iter().next(), key)
+        let applied = veiled(applied.into_iter().next(), admitted.hides);
+        self.single(applied, key)
     }
 
     /// Applies a transaction, or with `check` only checks it.
@@ -112,7 +133,7 @@ impl<'a> Change<'a> {
             _ => None,
         };
         let new: BTreeSet<TaskId> = lines.iter().filter_map(new).collect();
-        let (mut adds, mut deletes) = (0, 0);
+        let (mut adds, mut deletes, mut hides) = (0, 0, false);
         let first = lines.iter().find_map(|line| match line {
             Line::Operation(operation) => Some(operation.clone()),
             Line::Guards(_) => None,
@@ -123,8 +144,10 @@ impl<'a> Change<'a> {
                     let admitted = self.admit(&operation, &new).await?;
                     adds += admitted.adds;
                     deletes += admitted.deletes;
+                    hides |= admitted.hides;
+                    self.check_command(id.as_ref(), &operation).await?;
                     for guard in admitted.guards {
-                        transaction = transaction.require(guard.task, guard.require);
+                        transaction = transaction.compared(guard.task, guard.require);
                     }
                     transaction = transaction.with(operation);
                 }
@@ -146,9 +169,45 @@ impl<'a> Change<'a> {
         }
         if check {
             let checked = transaction.check().await;
-            return self.done(Some(checked.map(|()| Applied::from(Vec::new()))));
+            let checked = checked.map(|()| Applied::from(Vec::new()));
+            return self.done(veiled(Some(checked), hides));
         }
-        self.done(Some(transaction.commit().await))
+        self.done(veiled(Some(transaction.commit().await), hides))
+    }
+
+    /// Refuses a command with the id of an earlier one that has another content: the store keeps the first. A transaction that
+    /// was applied is compared by the store.
+    async fn check_command(
+        &self,
+        id: Option<&TransactionId>,
+        operation: &Operation,
+    ) -> Result<(), Problem> {
+        let Operation::Send(send) = operation else {
+            return Ok(());
+        };
+        match self.app.store.registry().command(&send.id).await {
+            Ok(there) if there.task != send.task || there.command != send.command => {
+                match self.is_applied(id, operation).await? {
+                    true => Ok(()),
+                    false => Err(Problem::id_used(&send.id)),
+                }
+            }
+            Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes a key for a request of several transactions, each of which has an id that begins with the key. A repetition of the
+    /// request passes; another request with the key is refused.
+    pub(crate) async fn take(&self, key: &str) -> Result<(), Problem> {
+        // No task has this id, so the guard holds.
+        let none = TaskId::new(format!("key-{key}"))?;
+        let taken = self.by.client().transaction();
+        let taken = taken.id(TransactionId::new(key)?).of_request(&self.request);
+        let taken = taken.require(none, Require::Absent).commit().await;
+        taken
+            .map(drop)
+            .map_err(|error| Problem::from(error).key_used(KEY))
     }
 
     /// Returns whether a transaction with an id was applied: its repetition adds no task, whatever the quota is. Tries another
@@ -176,10 +235,11 @@ impl<'a> Change<'a> {
     fn transaction(
         &self,
         operation: Operation,
-        guards: Vec<Guard>,
+        (guards, compared): (Vec<Guard>, Vec<Guard>),
         key: Option<&str>,
     ) -> Result<Transaction, Problem> {
-        if key.is_some() && !guards.is_empty() && matches!(operation, Operation::Submit(_)) {
+        let compares = |one: &Submit| one.if_exists != IfExists::Refuse && !compared.is_empty();
+        if key.is_some() && matches!(&operation, Operation::Submit(one) if compares(one)) {
             let what = "is not for a submit with if_exists by a token with a scope; leave it out: such a submit can be repeated";
             return Err(Problem::invalid(KEY, what));
         }
@@ -189,8 +249,11 @@ impl<'a> Change<'a> {
             transaction = transaction.of_request(&self.request);
         }
         let transaction = self.by.client().signed(transaction);
-        Ok(guards.into_iter().fold(transaction, |all, guard| {
+        let transaction = guards.into_iter().fold(transaction, |all, guard| {
             all.require(guard.task, guard.require)
+        });
+        Ok(compared.into_iter().fold(transaction, |all, guard| {
+            all.compared(guard.task, guard.require)
         }))
     }
 
@@ -200,7 +263,12 @@ impl<'a> Change<'a> {
         applied: Option<Result<Applied, Error>>,
         key: Option<&str>,
     ) -> Result<Done, Problem> {
-        let done = self.done(applied).map_err(|problem| match key {
+        let applied = match applied {
+            Some(Err(error)) if !self.sees_everything() => Some(Err(of_one(error))),
+            applied => applied,
+        };
+        let done = self.done(applied);
+        let done = done.map_err(|problem| match key {
             Some(_) => problem.of_key(KEY),
             None => problem,
         })?;
@@ -219,6 +287,7 @@ impl<'a> Change<'a> {
         }
         applied.map_err(|error| match error {
             Error::NotUnique { .. } | Error::AlreadyExists { .. } | Error::AlreadyFinished(_) => taken(),
+            error if is_id_used(&error) => Problem::from(error).of_used_id(),
             Error::Refused(_) => Problem::new(
                 StatusCode::CONFLICT,
                 "refused",
@@ -226,6 +295,34 @@ impl<'a> Change<'a> {
             ),
             error => error.into(),
         })
+    }
+}
+
+/// Returns the error that the only operation of a transaction has without the guards of a scope, if these hold: then it is about
+/// the request, or about a task of the scope.
+fn of_one(error: Error) -> Error {
+    let Error::Refused(refusals) = &error else {
+        return error;
+    };
+    let is_taken = |one: &Refusal| {
+        matches!(
+            one.reason,
+            Reason::Exists | Reason::Finished | Reason::NotUnique { .. }
+        )
+    };
+    let mut all = refusals.iter();
+    match (all.next(), all.next()) {
+        (Some(one), _) if refusals.iter().all(is_taken) => Error::task_exists(&one.task),
+        (Some(Refusal { reason, .. }), None) => match reason {
+            Reason::Invalid(invalid) => invalid.clone().into(),
+            Reason::TooLarge {
+                field,
+                bytes,
+                limit,
+            } => Error::too_large(field, *bytes, *limit),
+            _ => error,
+        },
+        _ => error,
     }
 }
 

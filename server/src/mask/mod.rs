@@ -10,10 +10,13 @@ mod placeholder;
 mod row;
 mod rows;
 mod shown;
+mod veiled;
 
 pub use form::MaskForm;
 pub(crate) use hiding::Hiding;
+pub(crate) use path::Document;
 pub(crate) use placeholder::{refuse_placeholder, refuse_placeholders};
 pub use row::Mask;
 pub use rows::{Masks, ReadMask};
 pub(crate) use shown::HIDDEN;
+pub(crate) use veiled::{veiled, without_values};

@@ -93,7 +93,8 @@ impl Hiding {
             _ => None,
         });
         // The key of a limit may contain values of the props.
-        let limit = |limit: &Limit| match hidden.hides(Document::Props) {
+        let hides_keys = hidden.hides(Document::Props);
+        let limit = |limit: &Limit| match hides_keys {
             true => unfilled(limit),
             false => Some(limit.clone()),
         };
@@ -113,7 +114,10 @@ impl Hiding {
             result: of(Document::Result, result),
             limits: task.limits.iter().filter_map(limit).collect(),
             limited_by: record.limited_by.clone().and_then(|mut by| {
-                by.limit = limit(&by.limit)?;
+                by.limit = match hides_keys {
+                    true => known(&by.limit, &task.limits)?,
+                    false => by.limit,
+                };
                 Some(by)
             }),
             errors: errors.map(|state| state.errors.entries().iter().map(without_text).collect()),
@@ -210,10 +214,16 @@ impl Hiding {
     }
 
     /// Returns why a task is not run, as it is shown.
-    pub(crate) fn reason(&self, kind: &Kind, mut reason: WaitReason) -> WaitReason {
+    /// `limits` are those of its task.
+    pub(crate) fn reason(
+        &self,
+        kind: &Kind,
+        limits: &[Limit],
+        mut reason: WaitReason,
+    ) -> WaitReason {
         match &mut reason {
             WaitReason::Limit(by) if self.hides_props_of(kind) => {
-                if let Some(limit) = unfilled(&by.limit) {
+                if let Some(limit) = known(&by.limit, limits) {
                     by.limit = limit;
                 }
             }
@@ -230,11 +240,13 @@ impl Hiding {
 
     /// Hides what is hidden in the counts of a namespace.
     pub(crate) fn stats(&self, stats: &mut Stats) {
-        let limits = std::mem::take(&mut stats.limits).into_iter();
-        stats.limits = limits.map(|limit| self.limit(limit)).collect();
+        let used = std::mem::take(&mut stats.limits);
+        // As the tasks declare them.
+        let declared: Vec<Limit> = used.iter().filter_map(|used| used.limit.clone()).collect();
+        stats.limits = used.into_iter().map(|limit| self.limit(limit)).collect();
         for of in &mut stats.kinds {
             for held in &mut of.held_back {
-                held.reason = self.reason(&of.kind, held.reason.clone());
+                held.reason = self.reason(&of.kind, &declared, held.reason.clone());
             }
         }
     }
@@ -284,9 +296,21 @@ fn without_text(entry: &ErrorEntry) -> ErrorEntry {
     entry
 }
 
-/// Returns a limit with the key as it was given, before values of the props were filled in.
+/// Returns a limit with the key as it was given, before values of the props were filled in. It is one that a task declares: then
+/// one without a template has no value of the props.
 fn unfilled(limit: &Limit) -> Option<Limit> {
-    let key = limit.template().unwrap_or(limit.key());
+    with_key(limit, limit.template().unwrap_or(limit.key()))
+}
+
+/// Returns a limit with the key as a task declares it. The key of one that no task is known to declare is hidden.
+fn known(limit: &Limit, declared: &[Limit]) -> Option<Limit> {
+    match declared.iter().find(|one| *one == limit) {
+        Some(one) => unfilled(one),
+        None => with_key(limit, HIDDEN),
+    }
+}
+
+fn with_key(limit: &Limit, key: &str) -> Option<Limit> {
     match limit.bound() {
         Bound::AtOnce(most) => Limit::at_once(key, most).ok(),
         Bound::Starts { most, within } => Limit::starts(key, most, within).ok(),

@@ -177,14 +177,18 @@ fn retried(page: &Page, seen: &Seen) -> Markup {
 
 /// Shows the outcome of a command: what it did, how long after it was sent, and under which fence.
 pub(super) fn outcome(seen: &Seen, sent: &Sent) -> Markup {
-    let effect = seen.changes.iter().rfind(|change| {
-        change.what == "moved" && change.command == Some(sent.order) && change.at >= sent.sent_at
-    });
+    // What came after it in the history: the clocks of its sender and of the node may differ.
+    let is_its_own = |change: &&Change| change.command == Some(sent.order);
+    let mut later = seen.changes.iter();
+    later.find(|change| change.what == "commanded" && is_its_own(change));
+    let later = later.as_slice();
+    let effect = later
+        .iter()
+        .rfind(|change| change.what == "moved" && is_its_own(change));
     // A task without an owner is claimed for the command.
     let claim = effect.and_then(|effect| {
         let is_claim = |change: &&Change| change.what == "claimed" && change.fence == effect.fence;
-        let claim = seen.changes.iter().rfind(is_claim);
-        claim.filter(|claim| claim.at >= sent.sent_at)
+        later.iter().rfind(is_claim)
     });
     let Some(outcome) = &sent.outcome else {
         let waits = match &seen.task.node {

@@ -25,6 +25,8 @@ use crate::{
 const COMMENT: Duration = Duration::from_secs(15);
 /// How many tasks a stream of a caller with a scope remembers at least: those whose changes came last.
 const REMEMBERED: usize = 10_000;
+/// How many changes of a task are read first, to find out whether a change is one of its own.
+const FIRST_READ: u32 = 32;
 
 /// Follows the changes: from now on, or after the change with the number `after` (or the header `Last-Event-ID`).
 ///
@@ -37,7 +39,7 @@ pub(super) async fn follow(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let last = headers.get("last-event-id");
-    let last = last.and_then(|id| id.to_str().ok());
+    let last = last.map(|id| String::from_utf8_lossy(id.as_bytes()));
     let read = |field: &str, text: &str| {
         let what = || {
             format!(
@@ -49,7 +51,7 @@ pub(super) async fn follow(
     };
     let after = match (params.text("after")?, last) {
         // A browser that connects again sends the header in addition to the first URL.
-        (_, Some(last)) => Some(read("Last-Event-ID", last)?),
+        (_, Some(last)) => Some(read("Last-Event-ID", &last)?),
         (Some(after), None) => Some(read("after", &after)?),
         (None, None) => None,
     };
@@ -193,15 +195,7 @@ impl Following {
         }
         let is_in = match known.filter(|_| !may_differ) {
             Some(known) => known,
-            None => match self.by.client().get(&change.task).await {
-                Ok(record) => {
-                    let began = record.submitted_at.as_microsecond();
-                    self.by.scope.has_record(&record) && change.at.as_microsecond() >= began
-                }
-                // A task that is gone already is not shown.
-                Err(Error::NotFound { .. }) => false,
-                Err(error) => return Err(error),
-            },
+            None => is_of_task_in_scope(&self.by, change).await?,
         };
         if self.known.len() >= REMEMBERED {
             self.older = std::mem::take(&mut self.known);
@@ -214,6 +208,43 @@ impl Following {
     fn recall(&mut self, task: &TaskId) -> Option<bool> {
         let older = self.older.remove(task);
         self.known.remove(task).or(older)
+    }
+}
+
+/// Returns whether a change is one of the task that has its id now, and the task is in the scope. The history of a task
+/// begins with its submit, and the numbers of changes are an order; times are none, because clocks differ.
+async fn is_of_task_in_scope(by: &Reader, change: &Change) -> Result<bool, Error> {
+    let client = by.client();
+    let Some(before) = found(client.get(&change.task).await)? else {
+        // A task that is gone already is not shown.
+        return Ok(false);
+    };
+    if !by.scope.has_record(&before) {
+        return Ok(false);
+    }
+    let mut limit = FIRST_READ;
+    let is_its_own = loop {
+        let Some(history) = found(client.history(&change.task, limit).await)? else {
+            return Ok(false);
+        };
+        let is_within = history.first().is_some_and(|first| first.seq <= change.seq);
+        if is_within || history.len() < limit as usize || limit == u32::MAX {
+            break is_within;
+        }
+        limit = limit.saturating_mul(8);
+    };
+    // The history may be that of a task which was submitted since.
+    let after = found(client.get(&change.task).await)?;
+    let is_same = after.is_some_and(|after| after.order == before.order);
+    Ok(is_its_own && is_same)
+}
+
+/// Returns what was read of a task; `None` when it does not exist.
+fn found<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

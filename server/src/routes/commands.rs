@@ -109,9 +109,7 @@ async fn sent(
     let done = change.one(Operation::Send(send), key.as_deref()).await?;
     if has_id && app.store.registry().command(&id).await?.command != command {
         // The store keeps the first one.
-        let detail =
-            format!("command '{id}' exists with another content; nothing was sent. Use a new id");
-        return Err(Problem::new(StatusCode::CONFLICT, "id_used", detail));
+        return Err(Problem::id_used(&id));
     }
     let order = match done {
         Done::Sent(order) => order,

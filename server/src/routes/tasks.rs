@@ -111,11 +111,15 @@ async fn several(
         );
         return Err(Problem::too_large("body", detail));
     }
+    let change = Change::new(app, by).sent(body);
+    if let Some(key) = key {
+        // Each task is a transaction of its own, and another array may have more of them.
+        change.take(key).await?;
+    }
     let read = bodies.iter().enumerate().map(|(n, body)| {
         let own = key.map(|key| format!("key-{key}-{n}"));
         read(app, (own.as_deref(), allow_missing), body.get().as_bytes())
     });
-    let change = Change::new(app, by).sent(body);
     let results = submit_each(change, read.collect(), SameRequest::All, key).await;
     json(&results)
 }

@@ -103,7 +103,7 @@ pub(super) async fn of_task(
     let reasons = by.client().wait_reasons(records, &nodes).await?;
     let reason = reasons.into_iter().next().flatten();
     let hiding = by.hiding().await?;
-    let reason = reason.map(|reason| hiding.reason(&record.task.kind, reason));
+    let reason = reason.map(|reason| hiding.reason(&record.task.kind, &record.task.limits, reason));
     let sees_errors = !hiding.hides_errors_of(&record.task.kind);
     let sees_everything = by.scope.is_everything();
     let (sees, now) = ((sees_everything, sees_errors), by.client().now());

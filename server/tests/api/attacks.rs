@@ -105,18 +105,18 @@ async fn a_name_that_was_made_to_point_here_is_refused() {
             "{host}"
         );
     }
-    let server = Server::builder(&kit.store).host("tasks.example").build();
-    let other = Kit::of_server(&kit, server);
-    let request = bare("GET /v1/tasks")
-        .header("host", "tasks.example")
-        .header("authorization", &secret);
-    assert_eq!(
-        other
-            .send(request.body(Body::empty()).unwrap())
-            .await
-            .status,
-        200
-    );
+    // Regression: a name with a port never matched.
+    for named in ["tasks.example", "tasks.example:7474"] {
+        let server = Server::builder(&kit.store).host(named).build();
+        let other = Kit::of_server(&kit, server);
+        for host in ["tasks.example", "tasks.example:7474"] {
+            let request = bare("GET /v1/tasks")
+                .header("host", host)
+                .header("authorization", &secret);
+            let answer = other.send(request.body(Body::empty()).unwrap()).await;
+            assert_eq!(answer.status, 200, "{named} {host}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use windlass_server::{NewToken, Role, Scope, bulk};
 
 use crate::kit::{BOUND, Kit};
 
-async fn node(store: &Store) -> Runner {
+pub(crate) async fn node(store: &Store) -> Runner {
     let node = Runner::builder(store)
         .handler_with(
             bulk::KIND,
@@ -22,18 +22,18 @@ async fn node(store: &Store) -> Runner {
     node.start().await.unwrap()
 }
 
-fn body(action: &str, filter: &Value) -> Value {
+pub(crate) fn body(action: &str, filter: &Value) -> Value {
     json!({"filter": filter, "action": action})
 }
 
 /// Returns the count and the key of a dry run.
-async fn counted(kit: &Kit, token: &str, body: &Value) -> Value {
+pub(crate) async fn counted(kit: &Kit, token: &str, body: &Value) -> Value {
     let counted = kit.call_as(token, "POST /v1/bulk", body.to_string()).await;
     assert_eq!(counted.status, 200, "{}", counted.text);
     counted.json()
 }
 
-fn with_key(body: &Value, counted: &Value) -> String {
+pub(crate) fn with_key(body: &Value, counted: &Value) -> String {
     let mut body = body.clone();
     body["tasks"] = counted["tasks"].clone();
     body["key"] = counted["key"].clone();
@@ -51,7 +51,7 @@ async fn started(kit: &Kit, token: &str, body: &Value) -> TaskId {
 }
 
 /// Waits for the end, and returns the state with its result or its error.
-async fn ended(client: &Client, id: &TaskId) -> (StateKind, Value) {
+pub(crate) async fn ended(client: &Client, id: &TaskId) -> (StateKind, Value) {
     let done = tokio::time::timeout(BOUND, client.wait(id));
     let done = done.await.expect("the operation ends").unwrap();
     let found = match done.error() {

@@ -5,7 +5,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use windlass_server::{
     NewToken, Role,
-    axum::{body::Body, http::Request},
+    axum::{
+        body::Body,
+        http::{HeaderValue, Request},
+    },
 };
 
 use crate::kit::{BOUND, Kit, request};
@@ -81,6 +84,19 @@ async fn a_stream_has_every_change_and_resumes_after_the_last_event() {
     assert_eq!(events.next().await.unwrap().1, second);
     let wrong = kit.get("/v1/changes?after=x").await;
     assert_eq!(wrong.field(), "after");
+}
+
+/// Regression: with a byte that is not ASCII the header was ignored, and the stream began now.
+#[tokio::test]
+async fn a_last_event_id_that_is_no_number_is_refused() {
+    let kit = Kit::new().await;
+    for wrong in [&b"x"[..], b"-1", b"7\xff", b"\xc3\xa9", b"", b"7 8"] {
+        let mut request = request(&kit.admin, "GET /v1/changes?after=0", "");
+        let id = HeaderValue::from_bytes(wrong).unwrap();
+        request.headers_mut().insert("last-event-id", id);
+        let refused = kit.send(request).await;
+        assert_eq!(refused.field(), "Last-Event-ID", "{wrong:?}");
+    }
 }
 
 #[tokio::test]

@@ -248,6 +248,72 @@ async fn the_session_of_a_token_is_what_the_token_is_and_ends_with_it() {
     assert!(String::from_utf8_lossy(&rest).contains("event: end"));
 }
 
+/// Opens a session with a token.
+async fn open_with<'a>(kit: &'a Kit, token: &str) -> Browser<'a> {
+    let mut browser = Browser::open(kit, Role::Read).await;
+    let opened = browser
+        .page("POST /session", &format!("token={token}"))
+        .await;
+    browser.take_cookie(&opened);
+    browser
+}
+
+/// Regression: the cookie of a revoked read token was the admin of the next token of the same name.
+#[tokio::test]
+async fn a_session_belongs_to_one_token_and_not_to_the_next_of_its_name() {
+    let kit = Kit::new().await;
+    let token = kit.token("ci", Role::Read, &[]).await;
+    let browser = open_with(&kit, &token).await;
+    assert_eq!(browser.page("GET /v1/tasks", "").await.status, 200);
+    assert_eq!(kit.call("DELETE /v1/tokens/ci", "").await.status, 204);
+    let next = kit.token("ci", Role::Admin, &[]).await;
+    assert_eq!(kit.call_as(&next, "GET /v1/tokens", "").await.status, 200);
+    for line in ["GET /v1/tasks", "GET /v1/tokens"] {
+        let refused = browser.page(line, "").await;
+        assert_eq!(refused.problem(401), "unauthorized", "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_ends_with_the_secret_that_opened_it() {
+    let kit = Kit::new().await;
+    let token = kit.token("ci", Role::Operate, &[]).await;
+    let old = open_with(&kit, &token).await;
+    // A rotation with an overlap: both secrets are valid, and so are their sessions.
+    let rotated = kit
+        .call("POST /v1/tokens/ci/rotate?overlap=1h", "")
+        .await
+        .json();
+    let second = rotated["secret"].as_str().unwrap().to_owned();
+    let new = open_with(&kit, &second).await;
+    for browser in [&old, &new] {
+        assert_eq!(browser.page("GET /v1/tasks", "").await.status, 200);
+    }
+    // One because of a leak.
+    let rotated = kit.call("POST /v1/tokens/ci/rotate?overlap=0s", "").await;
+    assert_eq!(rotated.status, 200, "{}", rotated.text);
+    let third = rotated.json()["secret"].as_str().unwrap().to_owned();
+    assert_eq!(kit.call_as(&third, "GET /v1/tasks", "").await.status, 200);
+    for browser in [&old, &new] {
+        let refused = browser.page("GET /v1/tasks", "").await;
+        assert_eq!(refused.problem(401), "unauthorized");
+    }
+    let latest = open_with(&kit, &third).await;
+    assert_eq!(latest.page("GET /v1/tasks", "").await.status, 200);
+}
+
+/// Regression: a user had twenty sessions of each role.
+#[tokio::test]
+async fn the_sessions_of_a_user_are_counted_whatever_their_roles_are() {
+    let kit = Kit::new().await;
+    for n in 0..24 {
+        let role = [Role::Read, Role::Operate, Role::Admin][n % 3];
+        Browser::open(&kit, role).await;
+    }
+    let values = kit.store.registry().values("server/session/").await;
+    assert_eq!(values.unwrap().len(), 20);
+}
+
 #[tokio::test]
 async fn no_session_is_opened_under_a_name_whose_cookies_reach_others() {
     let kit = Kit::new().await;

@@ -16,7 +16,7 @@ const FORM: &str = "3-";
 impl Transaction {
     /// Returns a short text that identifies the guards and operations, computed from their
     /// [wire form](windlass_statemachine::wire::Line), and of the [request](Self::of_request) if it has one. For a time it only
-    /// matters that it is set. The ids of commands
+    /// matters that it is set. [Compared](Self::compared) guards, the ids of commands
     /// and the `meta` of tasks are ignored, because a program that repeats a transaction may compute times, ids and
     /// `meta` again.
     ///
@@ -31,7 +31,7 @@ impl Transaction {
     /// ```
     pub fn fingerprint(&self) -> String {
         let mut hash = FnvHasher::default();
-        self.holding_guards()
+        self.own_guards()
             .for_each(|guard| add(&mut hash, guard, &[]));
         for operation in self.operations() {
             add(

@@ -147,8 +147,8 @@ pub struct LimitUse {
     pub key: String,
     /// What the limit counts.
     pub form: LimitForm,
-    /// The limit, as a claimed task or a task in its line declares it; if they differ, the one with the
-    /// greatest number. `None` for a limit on starts without such a task; some stores know it even then.
+    /// The limit, as a claimed task or a task in its line declares it, with the template of its key; if they differ, the one
+    /// with the greatest number. `None` for a limit on starts without such a task; some stores know it even then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
     /// How many claims have a slot: for a limit on starts, the claims that began within the period.

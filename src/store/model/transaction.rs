@@ -34,6 +34,8 @@ const NEVER: Require = Require::Fence(Fence(u64::MAX));
 pub struct Transaction {
     id: Option<TransactionId>,
     guards: Vec<Guard>,
+    /// The places of the guards that are not part of the fingerprint.
+    compared: Vec<usize>,
     operations: Vec<Operation>,
     by: Option<Author>,
     is_of_schedules: bool,
@@ -46,6 +48,7 @@ impl From<Operation> for Transaction {
         Self {
             id: None,
             guards: Vec::new(),
+            compared: Vec::new(),
             operations: vec![operation],
             by: None,
             is_of_schedules: false,
@@ -73,6 +76,7 @@ impl From<Effects> for Transaction {
         Self {
             id: None,
             guards: require,
+            compared: Vec::new(),
             operations: operations
                 .chain(reschedule.into_iter().map(Operation::Reschedule))
                 .collect(),
@@ -96,6 +100,7 @@ impl Transaction {
             // The text of a UUID is always a valid name.
             id: TransactionId::new(Uuid::now_v7().to_string()).ok(),
             guards: Vec::new(),
+            compared: Vec::new(),
             operations: Vec::new(),
             by: None,
             is_of_schedules: false,
@@ -165,6 +170,22 @@ impl Transaction {
     pub fn require(mut self, task: TaskId, require: Require) -> Self {
         self.guards.push(Guard { task, require });
         self
+    }
+
+    /// Adds a guard for what the transaction was compared with before, such as the rights of its author. It is not part of
+    /// the [fingerprint](Self::fingerprint): a repetition may be compared with another state.
+    #[must_use]
+    pub fn compared(mut self, task: TaskId, require: Require) -> Self {
+        self.compared.push(self.guards.len());
+        self.require(task, require)
+    }
+
+    /// Returns the guards that are part of the [fingerprint](Self::fingerprint).
+    pub(super) fn own_guards(&self) -> impl Iterator<Item = &Guard> {
+        let guards = self.guards.iter().enumerate();
+        let own = guards.filter(|(place, _)| !self.compared.contains(place));
+        own.map(|(_, guard)| guard)
+            .filter(|guard| guard.require != NEVER)
     }
 
     /// Adds an operation. Each task has at most one operation in a transaction.

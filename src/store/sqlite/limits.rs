@@ -77,8 +77,12 @@ macro_rules! limited_by_columns {
 }
 pub(super) use limited_by_columns;
 
-/// Returns the limit that holds a task back.
-pub(super) fn limited_by(row: &Row<'_>, first: usize) -> Sql<Option<LimitedBy>> {
+/// Returns the limit that holds a task back, as the task declares it: the line has only the key, filled in.
+pub(super) fn limited_by(
+    row: &Row<'_>,
+    first: usize,
+    declared: &[Limit],
+) -> Sql<Option<LimitedBy>> {
     let Some(key) = row.get::<_, Option<Text>>(first)? else {
         return Ok(None);
     };
@@ -90,7 +94,7 @@ pub(super) fn limited_by(row: &Row<'_>, first: usize) -> Sql<Option<LimitedBy>> 
     let until: Option<i64> = row.get(first + 4)?;
     Ok(limit.map(|limit| LimitedBy {
         until: until.map(time),
-        ..LimitedBy::new(limit)
+        ..LimitedBy::new(usage::as_declared(&limit, declared).unwrap_or(limit))
     }))
 }
 

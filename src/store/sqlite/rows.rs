@@ -136,7 +136,7 @@ pub(super) fn record(row: &Row<'_>) -> Sql<Option<TaskRecord>> {
         node: name(row, 6)?,
         fence: Fence(row.get::<_, i64>(4)? as u64),
         commands: row.get::<_, i64>(5)? as u64,
-        limited_by: limits::limited_by(row, 15)?,
+        limited_by: limits::limited_by(row, 15, &task.limits)?,
         task,
     }))
 }

@@ -204,6 +204,7 @@ macro_rules! __conformance_of_nodes {
             }
             usage {
                 the_limits_in_use_are_listed needs Limits,
+                a_limit_keeps_its_template_wherever_it_is_shown needs Limits,
             }
         }
     };

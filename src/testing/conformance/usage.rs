@@ -2,12 +2,12 @@
 
 use std::slice::from_ref;
 
-use windlass_statemachine::Message;
+use windlass_statemachine::{Limit, Message};
 
 use super::{
     Harness,
     kit::Kit,
-    limits::{HOUR, at_once, starts},
+    limits::{HOUR, at_once, limited, starts},
 };
 
 /// The list has the limits of which a claim has a slot or for which a task waits, and no others.
@@ -51,4 +51,44 @@ pub async fn the_limits_in_use_are_listed(harness: &dyn Harness) {
     let counted = listed().await;
     assert_eq!(counted.len(), 1, "{counted:?}");
     assert_eq!((&*counted[0].0, counted[0].2), ("c", (1, 0)));
+}
+
+/// Where a record or a list names a limit, it has the template of its key: a program that hides the props then hides the
+/// values in the key.
+pub async fn a_limit_keeps_its_template_wherever_it_is_shown(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let template = "of-{prop:pw}";
+    for name in ["x", "a"] {
+        let mut task = limited(name, &[starts(template, 1, HOUR)]);
+        task.props = serde_json::json!({ "pw": "hunter2" }).into();
+        task.fill_limit_keys().expect("a prop");
+        kit.submit_task(task).await;
+    }
+    let template_of = |limit: &Limit| {
+        assert_eq!(limit.key(), "of-hunter2");
+        limit.template().map(str::to_owned)
+    };
+    let expected = Some(template.to_owned());
+    let used = async || {
+        let used = kit.registry().limits_in_use().await.expect("a list");
+        let limits = used.into_iter().map(|used| used.limit.expect("a limit"));
+        limits.map(|limit| template_of(&limit)).collect::<Vec<_>>()
+    };
+    let mut running = kit.admitted(&node, "x").await;
+    assert_eq!(used().await, [expected.clone()], "of a claimed task");
+    kit.refused(&node, "a").await;
+    let by = kit.get("a").await.limited_by.expect("a limit");
+    assert_eq!(template_of(&by.limit), expected);
+    let page = crate::store::Page::default();
+    let listed = kit.registry().list(&Default::default(), page).await;
+    for record in listed.expect("a list") {
+        let by = record.limited_by.map(|by| template_of(&by.limit));
+        assert!(
+            by.is_none_or(|of| of == expected),
+            "{record:?}",
+            record = record.task.id
+        );
+    }
+    kit.commit(&mut running, &Message::complete()).await;
+    assert_eq!(used().await, [expected], "of a task in the line");
 }

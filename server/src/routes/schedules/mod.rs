@@ -1,6 +1,7 @@
 //! Schedules: read, and with their times to come.
 
 mod step;
+mod update;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,7 +33,8 @@ use crate::{
 pub(super) use step::{
     BackfillForm, NewScheduleForm, PauseForm, ResumeForm, SkipForm, TriggerForm,
 };
-pub(super) use step::{backfill, create, delete, pause, resume, skip, trigger, update};
+pub(super) use step::{backfill, create, delete, pause, resume, skip, trigger};
+pub(super) use update::update;
 
 /// How many times of a schedule are shown with it.
 const UPCOMING: usize = 5;

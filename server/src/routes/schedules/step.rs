@@ -18,12 +18,12 @@ use windlass::{
     wire::ScheduleActionForm,
 };
 
-use super::{fields, in_spec, merged, shown};
+use super::{in_spec, shown};
 use crate::{
     access::{Operator, name},
     app::App,
     key::refuse_key,
-    mask::{Hiding, refuse_placeholder},
+    mask::{Hiding, refuse_placeholder, without_values},
     params::{Form, Formed, Params},
     problem::Problem,
     routes::json,
@@ -32,7 +32,7 @@ use crate::{
 /// Who changes schedules.
 pub(in crate::routes) struct Steerer {
     app: Arc<App>,
-    by: Operator,
+    pub(super) by: Operator,
 }
 
 impl FromRequestParts<Arc<App>> for Steerer {
@@ -53,8 +53,17 @@ impl FromRequestParts<Arc<App>> for Steerer {
 }
 
 impl Steerer {
+    /// Returns an error of a schedule, whose text quotes no prop of its runs if any are masked.
+    pub(super) async fn problem(&self, error: Error) -> Problem {
+        match self.by.hiding().await {
+            Ok(hiding) if hiding.hides_props() => without_values(error).into(),
+            Ok(_) => error.into(),
+            Err(problem) => problem,
+        }
+    }
+
     /// Checks the props of the runs of a schedule.
-    fn check(&self, spec: &Schedule, hiding: &Hiding) -> Result<(), Problem> {
+    pub(super) fn check(&self, spec: &Schedule, hiding: &Hiding) -> Result<(), Problem> {
         let checked = crate::change::check_runs(&self.app, spec, hiding);
         checked.map_err(|problem| problem.within("run").within("spec"))
     }
@@ -62,9 +71,9 @@ impl Steerer {
 
 /// A change of a schedule: its path, and a body that may be missing.
 pub(in crate::routes) struct Step<T> {
-    by: Steerer,
-    id: TaskId,
-    form: T,
+    pub(super) by: Steerer,
+    pub(super) id: TaskId,
+    pub(super) form: T,
 }
 
 impl<T: Formed> FromRequest<Arc<App>> for Step<T> {
@@ -90,7 +99,7 @@ impl<T> Step<T> {
         json(&ScheduleActionForm::new(&self.id, action, None))
     }
 
-    fn schedules(&self) -> windlass::schedule::Schedules {
+    pub(super) fn schedules(&self) -> windlass::schedule::Schedules {
         self.by.by.client().schedules()
     }
 }
@@ -143,41 +152,6 @@ pub(in crate::routes) async fn create(
     let mut response = shown(&by.by, &form.id).await?;
     *response.status_mut() = StatusCode::CREATED;
     Ok(response)
-}
-
-/// The fields of a schedule that change; `null` removes one.
-#[derive(Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(transparent)]
-pub(in crate::routes) struct FieldsForm(
-    #[cfg_attr(
-        feature = "schema",
-        schemars(with = "std::collections::BTreeMap<String, serde_json::Value>")
-    )]
-    Json,
-);
-
-impl Formed for FieldsForm {
-    const LIKE: &str = r#"{"cron":["0 4 * * *"],"every":null}"#;
-}
-
-/// Changes the given fields of a schedule.
-pub(in crate::routes) async fn update(step: Step<FieldsForm>) -> Result<Response, Problem> {
-    let changes = fields("spec", &step.form.0)?;
-    if changes.is_empty() {
-        let what = format!("has no field; give at least one: {}", FieldsForm::LIKE);
-        return Err(Problem::invalid("body", what));
-    }
-    refuse_placeholder("spec", &step.form.0)?;
-    let hiding = step.by.by.hiding().await?;
-    let schedules = step.schedules();
-    let updated = schedules.update_with(&step.id, |record| {
-        let spec = merged(record, &changes)?;
-        step.by.check(&spec, &hiding)?;
-        Ok::<_, Problem>(spec)
-    });
-    updated.await?;
-    shown(&step.by.by, &step.id).await
 }
 
 /// Deletes a schedule.
@@ -234,9 +208,11 @@ impl Formed for ResumeForm {
 
 /// Resumes a schedule.
 pub(in crate::routes) async fn resume(step: Step<ResumeForm>) -> Result<Response, Problem> {
-    step.schedules()
-        .resume(&step.id, step.form.catch_up)
-        .await?;
+    let schedules = step.schedules();
+    let resumed = schedules.resume(&step.id, step.form.catch_up).await;
+    if let Err(error) = resumed {
+        return Err(step.by.problem(error).await);
+    }
     step.done("resume sent")
 }
 
@@ -268,10 +244,15 @@ pub(in crate::routes) async fn trigger(step: Step<TriggerForm>) -> Result<Respon
     }
     let run = step.schedules().trigger_with(&step.id, trigger).await;
     let run = run.map_err(|error| match error {
-        Error::AlreadyExists { name, .. } => has_run(&name),
-        Error::AlreadyFinished(run) => has_run(run.as_str()),
-        error => error.into(),
-    })?;
+        Error::AlreadyExists { name, .. } => Err(has_run(&name)),
+        Error::AlreadyFinished(run) => Err(has_run(run.as_str())),
+        error => Ok(error),
+    });
+    let run = match run {
+        Ok(run) => run,
+        Err(Ok(error)) => return Err(step.by.problem(error).await),
+        Err(Err(problem)) => return Err(problem),
+    };
     json(&ScheduleActionForm::new(
         &step.id,
         "triggered",
@@ -318,7 +299,10 @@ pub(in crate::routes) async fn backfill(step: Step<BackfillForm>) -> Result<Resp
         .all(form.all)
         .dry_run(form.dry_run);
     let _place = step.by.app.computing.take(&step.by.by.key()).await;
-    let runs = step.schedules().backfill(&step.id, range).await?;
+    let runs = match step.schedules().backfill(&step.id, range).await {
+        Ok(runs) => runs,
+        Err(error) => return Err(step.by.problem(error).await),
+    };
     let action = match form.dry_run {
         true => "would backfill",
         false => "backfilled",

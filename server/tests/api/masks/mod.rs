@@ -1,5 +1,6 @@
 //! Masked values: in no answer of any request, and in no way to guess them.
 
+mod limits;
 mod rules;
 
 use futures::StreamExt;

@@ -212,6 +212,38 @@ async fn what_a_handler_changes_and_waits_for_is_within_the_scope_of_its_token()
     assert!(kit.client.get("s3").await.is_ok());
 }
 
+/// Regression: an effect of a handler replaced it.
+#[tokio::test]
+async fn a_worker_of_a_scope_replaces_no_task_of_others_whose_id_is_free() {
+    let (kit, mut worker) = registered().await;
+    crate::free_ids::complete(&kit, &["pay"]).await;
+    let theirs = kit.client.get("pay-free").await.unwrap().order;
+    for (n, more) in ["refuse", "same", "skip", "replace-finished"]
+        .iter()
+        .enumerate()
+    {
+        let id = format!("t{n}");
+        kit.submit(&id, "k").await;
+        let run = worker.claim(&kit).await;
+        assert_eq!(run["id"], id);
+        let submit = json!({"op": "submit", "id": "pay-free", "kind": "k", "if_exists": more});
+        let message = json!({"message": "complete", "effects": [submit]});
+        let answer = worker.report(&kit, json!([returned(&run, &message)])).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let state = &answer.json()["results"][0]["state"];
+        assert_ne!(*state, "completed", "{more}: {}", answer.text);
+        worker.held.clear();
+        let there = kit.client.get("pay-free").await.unwrap();
+        assert_eq!(
+            (there.order, there.task.kind.as_str()),
+            (theirs, "pay"),
+            "{more}"
+        );
+        // A message that is refused leaves its task to another attempt.
+        kit.client.delete_many(vec![id.parse().unwrap()]).await;
+    }
+}
+
 /// Regression: with a token for every task, a worker started a bulk operation without a dry run, in the name of anybody.
 #[tokio::test]
 async fn no_worker_makes_a_bulk_operation() {

@@ -41,10 +41,12 @@ impl Usage {
         pool.within = pool.within.max(within);
     }
 
-    /// Records a limit of a task that is claimed or waits in a line.
+    /// Records a limit of a task that is claimed or waits in a line, as the task declares it. Of equal ones it keeps one whose
+    /// key comes from a template, because that says where the key comes from.
     pub(crate) fn limit(&mut self, limit: &Limit) {
         let pool = self.pools.entry(Pool::of(limit)).or_default();
-        if pool.limit.as_ref().map(numbers) < Some(numbers(limit)) {
+        let rank = |limit: &Limit| (numbers(limit), limit.template().is_some());
+        if pool.limit.as_ref().map(rank) < Some(rank(limit)) {
             pool.limit = Some(limit.clone());
         }
     }
@@ -52,7 +54,12 @@ impl Usage {
     /// Counts tasks that wait in the line of a limit.
     pub(crate) fn waiting(&mut self, limit: &Limit, tasks: u64) {
         self.limit(limit);
-        self.pools.entry(Pool::of(limit)).or_default().waiting += tasks;
+        self.waiting_for(Pool::of(limit), tasks);
+    }
+
+    /// Counts tasks that wait in a line, of which it is not known how they declare the limit.
+    pub(crate) fn waiting_for(&mut self, pool: Pool, tasks: u64) {
+        self.pools.entry(pool).or_default().waiting += tasks;
     }
 
     /// Returns whether no slot of a limit is free. `known`: the results so far, because many tasks have the

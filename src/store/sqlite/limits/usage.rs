@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::Connection;
-use windlass_statemachine::Terms;
+use windlass_statemachine::{Limit, Terms};
 
 use super::limit;
 use crate::store::{
@@ -18,6 +18,11 @@ use crate::store::{
         texts::Text,
     },
 };
+
+/// Returns a limit with the template of its key; `None` when a task does not declare it.
+pub(super) fn as_declared(limit: &Limit, declared: &[Limit]) -> Option<Limit> {
+    declared.iter().find(|one| *one == limit).cloned()
+}
 
 /// Returns the limits with a slot in use or a task in their line.
 pub(in crate::store::sqlite) fn in_use(
@@ -68,14 +73,24 @@ fn claims(conn: &Connection, usage: &mut Usage) -> Sql<()> {
 }
 
 fn lines(conn: &Connection, usage: &mut Usage) -> Sql<()> {
+    // A line has only the key, filled in: one of its tasks shows how it is declared.
     let mut read = conn.prepare_cached(
-        "SELECT key, starts, most, within, count(*) FROM windlass_held GROUP BY 1, 2, 3, 4",
+        "SELECT h.key, h.starts, h.most, h.within, h.tasks, t.terms
+         FROM (SELECT key, starts, most, within, count(*) AS tasks, min(n) AS n
+               FROM windlass_held GROUP BY 1, 2, 3, 4) h
+         LEFT JOIN windlass_tasks t ON t.n = h.n",
     )?;
     let mut rows = read.query(())?;
     while let Some(row) = rows.next()? {
         let numbers = (row.get(2)?, row.get(3)?);
-        if let Some(limit) = limit(row.get(0).map(Text::of)?, row.get(1)?, numbers) {
-            usage.waiting(&limit, row.get::<_, i64>(4)? as u64);
+        let Some(limit) = limit(row.get(0).map(Text::of)?, row.get(1)?, numbers) else {
+            continue;
+        };
+        let terms = columns::json::<Terms>(row, 5, "terms")?.ok().flatten();
+        let declared = terms.map_or_else(Vec::new, |terms| terms.limits);
+        match as_declared(&limit, &declared) {
+            Some(limit) => usage.waiting(&limit, row.get::<_, i64>(4)? as u64),
+            None => usage.waiting_for(Pool::of(&limit), row.get::<_, i64>(4)? as u64),
         }
     }
     Ok(())
