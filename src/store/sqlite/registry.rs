@@ -10,7 +10,7 @@ use super::{
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, FailedTasks, Filter,
-    LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Purge,
+    LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Page, Purge,
     RefusedRows, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats,
     Transaction, Transfer,
     copy::Copied,
