@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import signal
@@ -277,7 +278,7 @@ def test_sigterm_releases_tasks_and_another_worker_goes_on(server: Server) -> No
     client = server.client()
     ids = [client.submit(f"pages-{place}", {"count": 2, "pause": 60})["id"] for place in PLACES]
     for id in ids:
-        started(server, id)
+        until("the first page is stored", functools.partial(lambda id: client.get(id).get("data"), id))
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(20) == 0, server.log()
     for id in ids:
