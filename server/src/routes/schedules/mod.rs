@@ -25,6 +25,7 @@ use super::json;
 use crate::{
     access::{Access, Reader, name},
     app::App,
+    mask::without_values,
     params::{Form, Formed, Params},
     problem::Problem,
 };
@@ -231,7 +232,13 @@ pub(super) async fn preview(
         let schedules = by.client().schedules();
         let spec = merged(&schedules.get(&id).await?, &changes)?;
         let _place = app.computing.take(&by.key()).await;
-        return times_form(&schedules.preview_update(&id, &spec, limit).await?);
+        let times = schedules.preview_update(&id, &spec, limit).await;
+        let hides = by.hiding().await?.hides_props();
+        let times = times.map_err(|error| match hides {
+            true => without_values(error),
+            false => error,
+        });
+        return times_form(&times?);
     }
     let mut whole = changes;
     if !whole.contains_key("run") {
