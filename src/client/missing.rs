@@ -278,8 +278,8 @@ mod tests {
         let completes = async |_: TaskContext| Message::complete();
         let runner = Runner::builder(client.store()).handler("k", completes);
         let runner = runner.start().await.unwrap();
-        let ended = client.wait("a", Duration::from_secs(30));
-        assert!(ended.await.unwrap().is_completed());
+        let ended = tokio::time::timeout(Duration::from_secs(30), client.wait("a")).await;
+        assert!(ended.expect("an end in time").unwrap().is_completed());
         runner.shutdown().await;
         let again = [
             task("a", &["pruned"]).idempotent(),

@@ -100,8 +100,11 @@ async fn a_wait_that_is_over_is_available_to_a_node_with_room() {
         let task = NewTask::new("k").id(id).after([after]);
         client.submit(task).await.unwrap();
     }
+    let mut spec = crate::store::NodeSpec::new("n".parse().unwrap());
+    spec.kinds = Some(vec!["k".parse().unwrap()]);
+    spec.slots = 1;
     let room = NodeRecord {
-        spec: crate::store::NodeSpec::new("n".parse().unwrap()),
+        spec,
         status: crate::store::NodeStatus::default(),
         lease: 1,
         joined_at: Timestamp::UNIX_EPOCH,

@@ -155,10 +155,14 @@ fn an_order_that_leaves_out_the_tasks_of_the_filter_is_refused() {
         filter.claimed = true;
         filter
     };
-    let mut quarantined = Filter::default();
-    quarantined.quarantined = true;
-    let mut of_ends = Filter::default();
-    of_ends.ended.from = Some(Timestamp::UNIX_EPOCH);
+    let quarantined = Filter {
+        quarantined: true,
+        ..Filter::default()
+    };
+    let of_ends = Filter {
+        ended: crate::store::TimeRange::new(Timestamp::UNIX_EPOCH, None),
+        ..Filter::default()
+    };
     let states = |states: &[StateKind]| Filter::new().states(states.iter().copied());
     for (filter, waits, due, ended) in [
         (Filter::default(), None, true, true),

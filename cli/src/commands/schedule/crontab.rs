@@ -79,7 +79,10 @@ pub(super) fn read(text: &str, column: &Column<'_>) -> Crontab {
                         env,
                     });
                 }
-                Err(reason) => crontab.errors.push((at, format!("line {at}: {reason}"))),
+                Err(reason) => {
+                    named = None;
+                    crontab.errors.push((at, format!("line {at}: {reason}")));
+                }
             },
         }
     }

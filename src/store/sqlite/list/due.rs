@@ -241,8 +241,10 @@ mod tests {
             groups.iter().map(|group| group.kind).collect::<Vec<_>>()
         };
         let all = Filter::default();
-        let mut of_kind = Filter::default();
-        of_kind.kind = Some("k2".parse().unwrap());
+        let of_kind = Filter {
+            kind: Some("k2".parse().unwrap()),
+            ..Filter::default()
+        };
         assert_eq!(groups(&all, &span).len(), 4);
         assert_eq!(groups(&of_kind, &span), [2, 2]);
         span.only_waiting = true;
