@@ -122,13 +122,22 @@ pub fn main() -> ExitCode {
     }
     inherited.warn();
     if let Some(node) = cli.command.node() {
-        // A worker gets them from its supervisor.
-        if let Err(failure) = node.pass_files(&inherited) {
+        // A worker gets the files from its supervisor, and keeps all but the named ones from its commands.
+        let files = |e| {
+            Failure::Store(format!(
+                "could not change which open files commands get: {e}"
+            ))
+        };
+        let passed = inherited.pass_all().map_err(files);
+        if let Err(failure) = node.check_files(&inherited).and(passed) {
             return cli.global.report(&failure).into();
         }
         match supervisor::enter(node.grace) {
             Role::Worker(link) => cli.global.link = link,
             Role::Supervisor(code) => return code,
+        }
+        if let Err(failure) = inherited.keep_but(&node.inherit_fd).map_err(files) {
+            return cli.global.report(&failure).into();
         }
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread()

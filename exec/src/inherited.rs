@@ -60,20 +60,42 @@ impl Inherited {
         kept
     }
 
-    /// Lets the children of this process have the file with this number. Returns false if the caller has left none open.
+    /// Returns whether the caller has left a file open with this number.
+    pub fn has(&self, number: RawFd) -> bool {
+        let failed = self.failed.iter().map(|(failed, _)| *failed);
+        let files = self.files.iter().map(|file| file.as_raw_fd());
+        failed.chain(files).any(|has| has == number)
+    }
+
+    /// Lets the children of this process have all the files, until [`keep_but`](Self::keep_but): a supervisor starts the
+    /// worker, which may read them.
     ///
     /// # Errors
     ///
     /// The error of the system.
-    pub fn pass(&self, number: RawFd) -> io::Result<bool> {
-        if self.failed.iter().any(|(failed, _)| *failed == number) {
-            return Ok(true);
+    pub fn pass_all(&self) -> io::Result<()> {
+        let mut files = self.files.iter();
+        files.try_for_each(|file| Ok(fcntl_setfd(&**file, FdFlags::empty())?))
+    }
+
+    /// Lets the children of this process have the files with these numbers, and none of the others.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system.
+    pub fn keep_but(&self, numbers: &[RawFd]) -> io::Result<()> {
+        for file in &self.files {
+            let flags = match numbers.contains(&file.as_raw_fd()) {
+                true => FdFlags::empty(),
+                false => FdFlags::CLOEXEC,
+            };
+            match fcntl_setfd(&**file, flags) {
+                // The worker has closed the pipes of its supervisor by now.
+                Err(rustix::io::Errno::BADF) => {}
+                answer => answer?,
+            }
         }
-        let Some(file) = self.files.iter().find(|file| file.as_raw_fd() == number) else {
-            return Ok(false);
-        };
-        fcntl_setfd(&**file, FdFlags::empty())?;
-        Ok(true)
+        Ok(())
     }
 
     /// Logs the files that the children of this process get although no option names them. [`keep`](Self::keep) comes
@@ -189,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_a_file_passes_nothing() {
-        assert!(!Inherited::default().pass(7).unwrap());
+    fn a_number_without_a_file_is_not_the_callers() {
+        assert!(!Inherited::default().has(7));
     }
 }

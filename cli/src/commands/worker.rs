@@ -174,29 +174,20 @@ pub(crate) fn default_slots() -> u32 {
 }
 
 impl NodeArgs {
-    /// Lets the commands have the files that the options name.
+    /// Checks the numbers of the files that commands get.
     ///
     /// # Errors
     ///
     /// A number that the caller has not left open.
-    pub(crate) fn pass_files(&self, inherited: &Inherited) -> Result<(), Failure> {
-        for number in &self.inherit_fd {
-            match inherited.pass(*number) {
-                Ok(true) => {}
-                Ok(false) => {
-                    return Err(Failure::Usage(format!(
-                        "--inherit-fd {number}: the caller has no file open at this number; open it before the start \
-                         (`windlass … --inherit-fd {number} {number}>FILE`), or leave the option out"
-                    )));
-                }
-                Err(e) => {
-                    return Err(Failure::Store(format!(
-                        "could not let commands have the file {number} (--inherit-fd): {e}"
-                    )));
-                }
-            }
+    pub(crate) fn check_files(&self, inherited: &Inherited) -> Result<(), Failure> {
+        let mut numbers = self.inherit_fd.iter();
+        match numbers.find(|number| !inherited.has(**number)) {
+            None => Ok(()),
+            Some(number) => Err(Failure::Usage(format!(
+                "--inherit-fd {number}: the caller has no file open at this number; open it before the start \
+                 (`windlass … --inherit-fd {number} {number}>FILE`), or leave the option out"
+            ))),
         }
-        Ok(())
     }
 
     /// Returns the limit of each log that the options name.

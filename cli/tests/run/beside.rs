@@ -89,7 +89,9 @@ fn a_repeated_run_continues_the_lines_that_an_older_version_stored_as_exec() {
         let (code, _, err) = place.run(&[&submit[..], &label].concat());
         assert_eq!(code, 0, "{err}");
     };
-    ["done", "failed"].map(old);
+    for id in ["done", "failed"] {
+        old(id);
+    }
     assert_eq!(place.run(&["worker", "--until-idle"]).0, 0);
     old("live");
     let line = |id: &str| json!({"id": id, "shell": shell(id)}).to_string();
