@@ -11,7 +11,7 @@ use windlass_server::{NewToken, Role, Scope, bulk};
 
 use crate::kit::{BOUND, Kit};
 
-async fn node(store: &Store) -> Runner {
+pub(crate) async fn node(store: &Store) -> Runner {
     let node = Runner::builder(store)
         .handler_with(
             bulk::KIND,
@@ -51,7 +51,7 @@ async fn started(kit: &Kit, token: &str, body: &Value) -> TaskId {
 }
 
 /// Waits for the end, and returns the state with its result or its error.
-async fn ended(client: &Client, id: &TaskId) -> (StateKind, Value) {
+pub(crate) async fn ended(client: &Client, id: &TaskId) -> (StateKind, Value) {
     let done = tokio::time::timeout(BOUND, client.wait(id));
     let done = done.await.expect("the operation ends").unwrap();
     let found = match done.error() {

@@ -9,6 +9,7 @@
 mod attacks;
 mod backups;
 mod bulk;
+mod bulk_copies;
 mod changes;
 mod commands;
 mod kit;
