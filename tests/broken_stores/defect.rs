@@ -126,6 +126,7 @@ pub(crate) enum Defect {
     CursorsBeyondTheEndAreAccepted,
     ARefusedImportLeavesItsTask,
     TheMarkOfACopyIsForgotten,
+    MomentsForgetClaims,
     IdentitiesAreNotDurable,
     EveryValueIsListed,
     VersionsStay,
