@@ -12,7 +12,7 @@ use windlass::{
     statemachine::{Author, Kind, NodeName},
     store::{
         Applied, AuditEntry, Change, ChangeStream, Claimed, CommandRecord, Commit, Coordinator,
-        Doctor, Error, EventStream, Exported, Filter, Lease, LimitUse, Limits, LogWrite,
+        Doctor, Error, EventStream, Exported, Filter, Lease, LimitUse, Limits, LogWrite, Moment,
         NamedValue, NewWorker, NodeCommand, NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Order,
         Page, Purge, Registry, SetValue, Span, Speaker, Store, StoredLog, TaskCount, TaskRecord,
         TaskStats, Transaction, Transfer, WorkerRecord,
@@ -269,6 +269,10 @@ impl Transfer for UseCopied {
 
     async fn backup(&self, to: &Path) -> Result<Backup, Error> {
         self.store.transfer()?.backup(to).await
+    }
+
+    async fn moment(&self) -> Result<Moment, Error> {
+        self.store.transfer()?.moment().await
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

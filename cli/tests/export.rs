@@ -1,6 +1,7 @@
 //! `windlass export` and `windlass import`.
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "helpers of tests, outside of the test functions that clippy knows"
 )]
 
@@ -323,4 +324,64 @@ fn a_stream_that_is_no_export_is_refused_at_its_first_wrong_line() {
     let err = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(2), "{err}");
     assert!(err.contains("line 2: "), "{err}");
+}
+
+/// Makes an export of many tasks from that of the task `one`.
+fn many(text: &str, tasks: u64) -> String {
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let [head, one, end] = &lines[..] else {
+        panic!("{text}")
+    };
+    let (mut head, mut end) = (head.clone(), end.clone());
+    head["tasks"] = tasks.into();
+    end["tasks"] = tasks.into();
+    let mut text = head.to_string() + "\n";
+    for n in 1..=tasks {
+        let mut line = one.clone();
+        let id = format!("t{n}");
+        line["task"]["id"] = id.clone().into();
+        line["order"] = n.into();
+        for change in line["history"].as_array_mut().unwrap() {
+            change["task"] = id.clone().into();
+            change["seq"] = n.into();
+        }
+        text += &(line.to_string() + "\n");
+    }
+    text + &end.to_string() + "\n"
+}
+
+/// Regression: the error of the last write said that nothing was written.
+#[test]
+fn an_import_that_the_disk_ends_says_how_many_tasks_are_in_the_store() {
+    let place = Place::new();
+    let props = serde_json::json!({ "text": "x".repeat(4000) }).to_string();
+    ok(
+        &place,
+        &["submit", "k", "--id", "one", "--props", &props],
+        0,
+    );
+    let (_, one, _) = place.run(&["export"]);
+    place.write("many.jsonl", &many(&one, 2000));
+    let import = ["--store", "sqlite:t.db", "import", "many.jsonl"];
+    let program = place.windlass(&import);
+    // The unit is 512 or 1024 bytes.
+    let mut limited = std::process::Command::new("sh");
+    limited
+        .args(["-c", "ulimit -f 6000; exec \"$0\" \"$@\""])
+        .arg(program.get_program())
+        .args(&import)
+        .current_dir(place.path(""));
+    let output = limited.output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{err}");
+    assert!(!err.contains("nothing was written"), "{err}");
+    let there = listed(&place, "sqlite:t.db").len();
+    assert!((1..2000).contains(&there), "{there}");
+    let says = format!("{there} tasks of the file are in the store: import the file again");
+    assert!(err.contains(&says), "{err}");
+    let said = ok(&place, &import, 0);
+    assert!(said.contains("2000 compared and the same"), "{said}");
 }

@@ -162,8 +162,9 @@ impl<J: TaskType> TaskContext<J> {
         traces::place(&self.run.span).or_else(|| Trace::of(self.meta()))
     }
 
-    /// Returns the queue position of the command that ended a pause of the task, if no other command was applied since.
-    pub(crate) fn resumed_by(&self) -> Option<u64> {
+    /// Returns the time that names the command that ended a pause of the task, in microseconds since 1970, if no other command
+    /// was applied since.
+    pub(crate) fn resumed_at(&self) -> Option<i64> {
         self.run.resumed
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicBool};
 use tokio::{sync::watch, time::Instant};
 use windlass_statemachine::{
     ActionKind, AwaitedSignal, ErrorEntry, Fence, Json, Message, Outcome, Progress, StateKind,
-    Task, TaskState, Waited, Waits, state::LastCommand,
+    Task, TaskState, Waited, Waits,
 };
 
 use super::{asks::AskRunner, log_buffer::RunLog, props::Held, signals::Received, state::Shared};
@@ -43,8 +43,8 @@ pub(crate) struct RunData {
     pub(crate) order: u64,
     pub(crate) attempt: u32,
     pub(crate) incarnation: u32,
-    /// The queue position of the last command, if it ended a pause.
-    pub(crate) resumed: Option<u64>,
+    /// When the last command reached a node, in microseconds since 1970, if it ended a pause.
+    pub(crate) resumed: Option<i64>,
     pub(crate) data: Mutex<Option<Data>>,
     /// The version of the data that the handler writes.
     pub(crate) writes_version: u32,
@@ -81,7 +81,7 @@ impl RunData {
             order: attempt.order,
             attempt: attempt.number,
             incarnation: state.incarnation,
-            resumed: state.last_command.as_ref().and_then(resumed_by),
+            resumed: resumed_at(state),
             data: Mutex::new(state.data.clone().map(|json| Data {
                 json,
                 version: state.data_version,
@@ -127,8 +127,10 @@ impl RunData {
     }
 }
 
-/// Returns the queue position of a command, if it ended a pause.
-fn resumed_by(last: &LastCommand) -> Option<u64> {
+/// Returns the time at which the last command reached a node, if it ended a pause. The time names the command in the data of
+/// a handler: a copy of the store keeps it, and gives the command another queue position.
+fn resumed_at(state: &TaskState) -> Option<i64> {
+    let last = state.last_command.as_ref()?;
     let ends = matches!(
         last.outcome,
         Outcome::Applied {
@@ -136,5 +138,8 @@ fn resumed_by(last: &LastCommand) -> Option<u64> {
             to: StateKind::Runnable
         }
     );
-    ends.then_some(last.order)
+    let mut deliveries = state.deliveries.iter().rev();
+    // An earlier version has stored no time: such a command is no news.
+    let of = deliveries.find(|delivery| ends && delivery.order == last.order)?;
+    Some(of.at.as_microsecond())
 }

@@ -94,9 +94,10 @@ pub(crate) struct Data {
     /// The last times that submitted no run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) left_out: Vec<LeftOut>,
-    /// The queue position of the last command that ended a pause; 0 for none. `None` until a node has checked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) resumed: Option<u64>,
+    /// When the last command that ended a pause reached a node, in microseconds since 1970; 0 for none. `None` until a node has
+    /// checked. The time only names the command: its queue position is another one in a copy of the store.
+    #[serde(rename = "resumed_at", skip_serializing_if = "Option::is_none")]
+    pub(crate) resumed: Option<i64>,
     /// Whether the times of the present pause will be decided, rather than skipped.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) catches_up: bool,

@@ -64,7 +64,7 @@ impl Scheduler {
         let spec = spec_of(&data, &task.task().props)?;
         let times = Times::new(task.id().as_str(), &spec)?;
         let now = self.store.clock().now();
-        let resumed = task.resumed_by().or(data.resumed).or(Some(0));
+        let resumed = task.resumed_at().or(data.resumed).or(Some(0));
         if resumed != data.resumed {
             let catches_up = std::mem::take(&mut data.catches_up);
             // All commands that end a pause have the same effect.

@@ -34,7 +34,7 @@ use super::{Error, Store};
 const FORMAT: u64 = 1;
 
 /// The most operations outside of tasks that a report lists.
-const OUTSIDE: u32 = 1000;
+pub(crate) const OUTSIDE: u32 = 1000;
 
 /// A copy from one store into another.
 ///
@@ -184,8 +184,9 @@ impl<'a> Copier<'a> {
     }
 
     /// Leaves the mark of the copy in the source if the report is whole. `to` is the URL of the target, for the errors
-    /// of programs that still use the source. If tasks or operations have been added to the source during the copy,
-    /// reports them and leaves no mark: run the copy again.
+    /// of programs that still use the source. If the source has changed during the copy, reports what has changed and
+    /// leaves no mark: run the copy again. A source that may have changed since [`verify`](Self::verify) is compared once
+    /// more, now that the mark keeps it as it is; on etcd that is every source.
     ///
     /// # Errors
     ///
@@ -205,9 +206,27 @@ impl<'a> Copier<'a> {
         let late: Vec<Problem> = late.map(|id| Problem::new(id, reason)).collect();
         report.left.extend(late);
         report.outside = source.outside(OUTSIDE).await?;
+        if report.is_whole() && report.position != Some(self.from.registry().newest_change().await?)
+        {
+            self.verify_again(report).await?;
+        }
         if !report.is_whole() {
             source.set_copied(None).await?;
         }
+        Ok(())
+    }
+
+    /// Compares the source, which nothing changes any more, with the target.
+    async fn verify_again(&self, report: &mut Report) -> Result<(), Error> {
+        let mut again = Report {
+            ids: report.ids.clone(),
+            tasks: report.tasks,
+            moved: report.moved.clone(),
+            ..Report::default()
+        };
+        self.verify(&mut again, |_| ()).await?;
+        report.wrong = again.wrong;
+        report.verified = again.verified;
         Ok(())
     }
 
@@ -222,6 +241,7 @@ impl<'a> Copier<'a> {
         report: &mut Report,
         mut progress: impl FnMut(Progress),
     ) -> Result<(), Error> {
+        report.position = Some(self.from.registry().newest_change().await?);
         let not_there: HashSet<TaskId> = report.left.iter().map(|l| l.id.clone()).collect();
         let mut ids = std::mem::take(&mut report.ids);
         ids.retain(|id| !not_there.contains(id));
@@ -233,7 +253,8 @@ impl<'a> Copier<'a> {
                 self.to.transfer()?.export(page).await,
             );
             pages.sized(&sent);
-            compare(page, sent, came, report, &mut counts)?;
+            let now = self.to.clock().now();
+            compare(page, sent, came, report, (&mut counts, now))?;
             progress(Progress {
                 done: report.verified + report.wrong.len() as u64,
                 tasks: ids.len() as u64,

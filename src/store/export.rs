@@ -1,6 +1,7 @@
 //! [`Exported`]: a task with everything that belongs to it, for another store.
 
 mod history;
+mod key;
 
 use std::collections::BTreeMap;
 
@@ -65,6 +66,10 @@ pub struct Exported {
     /// The lines that its handlers have logged, as far as the store keeps them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<LogPart>,
+    /// Whether the task has its unique key: another task may have taken the key, or it is free. Absent for a task without a
+    /// unique key, and in a file of an earlier version: then the task that was submitted last has the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holds_key: Option<bool>,
     /// For [`Transfer::import`](super::Transfer::import): the submit order of the task in the target
     /// that this one replaces. `None`, the value after an export, requires that the id is free.
     #[serde(skip)]
@@ -77,11 +82,6 @@ pub(crate) struct There {
     pub(crate) order: u64,
     pub(crate) has_ended: bool,
     pub(crate) is_claimed: bool,
-}
-
-/// Returns a time in the precision that every store keeps.
-fn micros(time: Timestamp) -> i64 {
-    time.as_microsecond()
 }
 
 impl Exported {
@@ -123,6 +123,7 @@ impl Exported {
             commands,
             history,
             log: Vec::new(),
+            holds_key: None,
             replaces: None,
         })
     }
@@ -137,8 +138,8 @@ impl Exported {
     /// Returns whether both come from one submit.
     pub(super) fn is_of_the_submit_of(&self, other: &Self) -> bool {
         let (a, b) = (&self.task, &other.task);
-        (&a.id, &a.kind, &a.props, micros(self.submitted_at))
-            == (&b.id, &b.kind, &b.props, micros(other.submitted_at))
+        (&a.id, &a.kind, &a.props, self.submitted_at)
+            == (&b.id, &b.kind, &b.props, other.submitted_at)
     }
 
     /// Returns the name of the first field that differs from `other`; `None` when the tasks are the same.
@@ -177,7 +178,7 @@ impl Exported {
         let t = &other.state;
         let command = |c: &CommandRecord| {
             let content = (c.id.clone(), c.command.clone(), c.outcome.clone());
-            (content, micros(c.sent_at))
+            (content, c.sent_at)
         };
         let pending = |e: &Self| -> Vec<_> {
             let pending = e.commands.iter().filter(|c| c.outcome.is_none());
@@ -192,10 +193,7 @@ impl Exported {
             settled.iter().map(|one| one.outcome.clone()).collect()
         };
         let checks: [(&'static str, bool); 22] = [
-            (
-                "submitted_at",
-                micros(self.submitted_at) == micros(other.submitted_at),
-            ),
+            ("submitted_at", self.submitted_at == other.submitted_at),
             ("state", *status == t.status),
             ("since", *since == t.since),
             ("data", *data == t.data),
@@ -341,6 +339,7 @@ pub(crate) mod tests {
             fence: Fence(900),
             lost_by: None,
             log: Vec::new(),
+            holds_key: None,
             replaces: None,
         }
     }

@@ -23,6 +23,7 @@ pub(crate) mod export;
 mod last_write;
 pub mod memory;
 pub(crate) mod model;
+mod moment;
 mod registry;
 mod remedy;
 mod retention;
@@ -51,6 +52,7 @@ pub use model::{
     TaskGroup, TaskPage, TaskRecord, TaskStats, TaskView, TimeRange, Transaction, WaitKind,
     WorkerRecord, read_line, read_line_at,
 };
+pub use moment::{Moment, PastTasks};
 pub use registry::{ChangeStream, Registry};
 pub use remedy::{Advice, Remedy};
 pub use split::Split;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use windlass_statemachine::TaskId;
 
 use super::{
-    Error, Exported,
+    Error, Exported, Moment,
     copy::{Backup, Copied, Outside},
 };
 
@@ -52,7 +52,7 @@ pub trait Transfer: Send + Sync + 'static {
     ///    new nodes and the node command [`Unfreeze`](super::NodeCommand::Unfreeze) are refused with [`Error::Copied`].
     ///    Everything works again once the mark is removed. Reads, exports and deletes still work. A process that opened
     ///    the store before may notice the mark late, if checking it would need an extra request with each call. Cases:
-    ///    `copies::a_copied_store_takes_no_tasks_and_no_nodes`.
+    ///    `copies::a_copied_store_takes_no_tasks_and_no_nodes`, `copies::what_changes_before_the_mark_is_reported`.
     ///
     /// # Errors
     ///
@@ -99,9 +99,27 @@ pub trait Transfer: Send + Sync + 'static {
     /// ```
     async fn backup(&self, to: &Path) -> Result<Backup, Error>;
 
+    /// Returns the state of the store at one moment, for an export: every read of it returns the state of that moment,
+    /// whatever is written meanwhile. Claims with an expired lease are ended first.
+    ///
+    /// # Duties of an implementation
+    ///
+    /// 1. **One moment.** Ids, nodes, claims and tasks are those of one state that the store had after the call began.
+    ///    A store that can no longer read that state fails, and names the reason. Cases:
+    ///    `moments::what_a_transaction_moves_is_exported_once`, `moments::a_moment_does_not_change`,
+    ///    `moments::nodes_and_claims_are_those_of_the_moment`,
+    ///    `moments::times_of_a_task_are_the_same_in_every_store`.
+    /// 2. **Nothing waits for it.** The store accepts writes while the moment is read, and a moment that is dropped leaves
+    ///    nothing behind. Cases: `moments::a_moment_does_not_change`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`], [`Error::Unavailable`].
+    async fn moment(&self) -> Result<Moment, Error>;
+
     /// Exports tasks with everything that belongs to them, for [`import`](Self::import) into another
     /// store. A task that changes during the export may be exported in part, so it should have no
-    /// owner, and no node should run.
+    /// owner, and no node should run. [`moment`](Self::moment) exports many tasks as they were at one moment.
     ///
     /// # Errors
     ///

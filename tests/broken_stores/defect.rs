@@ -127,6 +127,7 @@ pub(crate) enum Defect {
     CursorsBeyondTheEndAreAccepted,
     ARefusedImportLeavesItsTask,
     TheMarkOfACopyIsForgotten,
+    MomentsForgetClaims,
     IdentitiesAreNotDurable,
     EveryValueIsListed,
     VersionsStay,

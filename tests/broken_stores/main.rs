@@ -254,5 +254,6 @@ planted! {
     a_bad_transaction_that_refuses_all: OneBadTransactionRefusesAll is found by transactions::transactions_are_independent;
     a_deletion_that_is_not_delivered: EndsAreNotDelivered is found by transactions::watches_report_every_task;
     a_copy_that_leaves_no_mark: TheMarkOfACopyIsForgotten is found by copies::a_copied_store_takes_no_tasks_and_no_nodes;
+    a_moment_without_its_claims: MomentsForgetClaims is found by moments::nodes_and_claims_are_those_of_the_moment;
     a_refused_import_that_leaves_its_task: ARefusedImportLeavesItsTask is found by moving::a_task_that_is_too_large_is_refused;
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use windlass::{
     TaskId, async_trait,
     store::{
-        Doctor, Error, Exported, Filter, IfExists, Page, Registry, Submit, Transfer,
+        Doctor, Error, Exported, Filter, IfExists, Moment, Page, Registry, Submit, Transfer,
         copy::{Backup, Copied},
         examine::{Examination, Finding, Strays, Verdict},
     },
@@ -32,6 +32,14 @@ impl Transfer for PlantedStore {
 
     async fn backup(&self, to: &Path) -> Result<Backup, Error> {
         self.inner.backup(to).await
+    }
+
+    async fn moment(&self) -> Result<Moment, Error> {
+        let mut moment = self.inner.moment().await?;
+        if self.has(Defect::MomentsForgetClaims) {
+            moment.claimed = 0;
+        }
+        Ok(moment)
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

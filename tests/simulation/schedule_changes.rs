@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use windlass::{
-    StateKind,
+    Command, NewTask, StateKind, TaskId,
     schedule::{Backfill, LiveRuns, Missed, Overlap, Why},
     store::Error,
+    testing::Simulation,
 };
 
-use crate::schedules::{HOUR, MINUTE, Test, at, names, of, runs, simulation};
+use crate::schedules::{HOUR, MINUTE, Test, at, names, of, report, runs, simulation};
 
 #[tokio::test]
 async fn a_paused_schedule_shows_its_note_and_skips_what_passes() -> Test {
@@ -76,6 +77,51 @@ async fn a_resumed_schedule_can_make_up_for_what_passed() -> Test {
     assert_eq!(missed, [(Why::Missed, 3)]);
     let result = client.get("s@2030-01-01T04:00:00Z").await?.task;
     assert_eq!(result.labels["schedule-late"], "true");
+    Ok(())
+}
+
+/// A copy gives the command that has resumed a schedule another queue position. The schedule took it for a new one, and skipped
+/// the times that had come during the move.
+#[tokio::test]
+async fn a_schedule_that_was_resumed_makes_up_for_the_times_of_a_move() -> Test {
+    let mut first = simulation().await?;
+    let schedules = first.client().clone().schedules();
+    let spec = of("report")
+        .cron("@hourly")
+        .missed(Missed::All, 9 * HOUR)
+        .overlap(Overlap::Allow(9));
+    schedules.create("s", spec).await?;
+    first.advance(MINUTE).await?;
+    schedules.pause("s", None).await?;
+    first.advance(2 * HOUR).await?;
+    schedules.resume("s", false).await?;
+    first.advance(HOUR).await?;
+    let before = schedules.get("s").await?.counts;
+    assert_eq!((before.fired, before.skipped), (2, 2));
+    let id = "s".parse::<TaskId>()?;
+    let sent = first.client().store().transfer()?.export(&[id]).await;
+
+    let second = Simulation::builder().handler("report", report);
+    let mut second = second.start_at(first.now() + 3 * HOUR).start().await?;
+    let client = second.client().clone();
+    // The orders of the other store are greater.
+    for _ in 0..50 {
+        client.submit(NewTask::new("other").paused()).await?;
+    }
+    let sent: Result<Vec<_>, _> = sent.into_iter().collect();
+    for imported in client.store().transfer()?.import(sent?).await {
+        imported?;
+    }
+    second.advance(MINUTE).await?;
+    let after = client.schedules().get("s").await?.counts;
+    assert_eq!((after.fired, after.skipped), (5, 2));
+    // A later pause is a pause.
+    client.schedules().pause("s", None).await?;
+    second.advance(2 * HOUR).await?;
+    client.command("s", Command::Run).await?;
+    second.advance(MINUTE).await?;
+    let after = client.schedules().get("s").await?.counts;
+    assert_eq!((after.fired, after.skipped), (5, 4));
     Ok(())
 }
 

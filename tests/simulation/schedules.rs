@@ -17,7 +17,7 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-async fn report(task: TaskContext) -> Message {
+pub(crate) async fn report(task: TaskContext) -> Message {
     let time = task.scheduled_for();
     Message::complete_with(time.map(|time| (time.nominal, time.due, time.is_late)))
 }

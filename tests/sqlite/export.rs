@@ -244,3 +244,94 @@ async fn a_file_with_a_task_without_an_id_is_refused() -> Result<(), BoxError> {
     assert_eq!(report.copied, report.tasks);
     Ok(())
 }
+
+/// The names of what is beside the file of a store.
+fn beside(file: &File) -> Vec<String> {
+    let entries = std::fs::read_dir(file.folder()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// A writer that moves a task by another connection before the first line is written.
+struct Moving<'a> {
+    file: &'a File,
+    text: Vec<u8>,
+    beside: Vec<String>,
+}
+
+impl std::io::Write for Moving<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.text.is_empty() {
+            let move_one = "BEGIN; DELETE FROM windlass_tasks WHERE id = 'a'; \
+                            UPDATE windlass_tasks SET id = 'moved' WHERE id = 'b'; COMMIT;";
+            self.file.raw().execute_batch(move_one).unwrap();
+            self.beside = beside(self.file);
+        }
+        self.text.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_export_is_one_moment_and_its_copy_has_no_name() -> Result<(), BoxError> {
+    let file = file();
+    let store = open(&file).await;
+    let client = Client::new(&store);
+    for id in ["a", "b", "c"] {
+        client.submit(NewTask::new("k").id(id)).await?;
+    }
+    // An export that was killed while it copied has left its folder.
+    let old = file.folder().join("tasks.db.export-old");
+    std::fs::create_dir(&old)?;
+    std::fs::write(old.join("copy.db"), "half")?;
+    let mut to = Moving {
+        file: &file,
+        text: Vec::new(),
+        beside: Vec::new(),
+    };
+    let written = store.export(&mut to, |_| ()).await?;
+    assert!(written.is_whole());
+    assert_eq!((written.tasks, written.gone), (3, 0));
+    let text = String::from_utf8(to.text)?;
+    for id in ["a", "b", "c"] {
+        assert!(text.contains(&format!("\"id\":\"{id}\"")), "{text}");
+    }
+    assert!(!text.contains("moved"), "{text}");
+    let own = ["tasks.db", "tasks.db-shm", "tasks.db-wal"];
+    assert_eq!(to.beside, own, "while it is written");
+    assert_eq!(beside(&file), own);
+    Ok(())
+}
+
+/// Fails at the third line.
+struct Closed(usize);
+
+impl std::io::Write for Closed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.iter().filter(|byte| **byte == b'\n').count();
+        match self.0 {
+            ..3 => Ok(bytes.len()),
+            _ => Err(std::io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_failed_export_leaves_no_copy() -> Result<(), BoxError> {
+    let file = file();
+    let store = open(&file).await;
+    fill(&store).await?;
+    let failed = store.export(Closed(0), |_| ()).await.unwrap_err();
+    assert!(matches!(failed, FileError::Io { .. }), "{failed}");
+    assert_eq!(beside(&file), ["tasks.db", "tasks.db-shm", "tasks.db-wal"]);
+    Ok(())
+}

@@ -33,7 +33,7 @@ async fn a_full_disk_loses_nothing_and_it_goes_on_when_there_is_room() {
     assert!(full.is_retryable(), "{full}");
     let text = full.to_string();
     assert!(
-        text.contains("nothing was written") && text.contains("free space"),
+        text.contains("this write changed nothing") && text.contains("free space"),
         "{text}"
     );
     // Acknowledged tasks exist, refused ones do not.

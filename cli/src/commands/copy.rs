@@ -142,13 +142,15 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     until_free(&transfer, args.wait).await?;
     let out = global.out();
     let mut bar: Option<ProgressBar> = None;
+    let mut done = 0;
     let mut report = transfer
         .run(|now| {
+            done = now.done;
             let bar = bar.get_or_insert_with(|| out.progress(now.tasks, "copy"));
             bar.set_position(now.done);
         })
         .await
-        .map_err(not_copied)?;
+        .map_err(|error| not_copied(error, if args.dry_run { 0 } else { done }))?;
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
@@ -180,11 +182,18 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(if done { Exit::Ok } else { Exit::No })
 }
 
-/// The failure of a copy that would let tasks run early.
-fn not_copied(error: Error) -> Failure {
+/// The failure of a copy that would let tasks run early, or that ended after so many tasks.
+fn not_copied(error: Error, done: u64) -> Failure {
     match error {
         Error::Invalid(missing) if missing.field() == "from" => {
             Failure::No(format!("{missing} (--accept-missing); nothing was copied"))
+        }
+        error if done > 0 => {
+            let tasks = counted(usize::try_from(done).unwrap_or(usize::MAX), "task");
+            let text = Failure::from(error).to_string();
+            Failure::Store(format!(
+                "{text}; at least {tasks} of the source are in the target: copy again, it goes on from there"
+            ))
         }
         error => error.into(),
     }

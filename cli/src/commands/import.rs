@@ -6,9 +6,12 @@ use std::{
 };
 
 use indicatif::ProgressBar;
-use windlass::store::{
-    Error,
-    copy::{FileError, Import},
+use windlass::{
+    Client,
+    store::{
+        Error,
+        copy::{FileError, Import},
+    },
 };
 
 use super::copy;
@@ -55,7 +58,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-    let report = report.map_err(|error| failure(&args.file, error))?;
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => return Err(interrupted(&client, &args.file, error).await),
+    };
     copy::show_import(&out, &report)?;
     Ok(if report.is_whole() {
         Exit::Ok
@@ -99,6 +105,34 @@ impl<R: Read> Read for Kept<'_, R> {
         let bytes = buffer.get(..read).unwrap_or_default();
         self.to.write_all(bytes).map(|()| read)
     }
+}
+
+/// Returns the failure of an import that has begun, with the number of tasks that the store has by now: the file is written in
+/// many writes, and only the last one has failed.
+async fn interrupted(client: &Client, file: &str, error: FileError) -> Failure {
+    let is_refused = match &error {
+        FileError::Store(Error::Invalid(_)) => true,
+        error => matches!(
+            error,
+            FileError::NotEmpty { .. } | FileError::Incomplete { .. }
+        ),
+    };
+    let counts = client.counts().await;
+    let tasks = counts.map(|counts| counts.iter().map(|count| count.tasks).sum::<u64>());
+    let there = match tasks {
+        Ok(0) => return failure(file, error),
+        _ if is_refused => return failure(file, error),
+        Ok(1) => "1 task of the file is in the store".to_owned(),
+        Ok(tasks) => format!("{tasks} tasks of the file are in the store"),
+        Err(_) => "some tasks of the file may be in the store".to_owned(),
+    };
+    let text = match error {
+        FileError::Store(error) => Failure::from(error).to_string(),
+        error => format!("'{file}': {error}"),
+    };
+    Failure::Store(format!(
+        "{text}; {there}: import the file again, it goes on from there"
+    ))
 }
 
 fn failure(file: &str, error: FileError) -> Failure {

@@ -1,6 +1,7 @@
 //! What a bulk operation does to one task.
 
 use jiff::Timestamp;
+use sha2::{Digest, Sha256};
 use windlass::{
     Author, Command, CommandId, StateKind, TransactionId,
     statemachine::{Delete, Operation, RetryTask, message::SendCommand},
@@ -45,8 +46,22 @@ pub(super) fn concerns(
     !is_bulk && !is_others && before.has(record) && scope.has_record(record)
 }
 
-/// Returns the change of one task. `id` names it, so that it happens once: it is that of the operation with the submit order
-/// of the task.
+/// Returns the name of the change of one task by the operation `of`, in this incarnation of it. The name is made of what a copy
+/// of the store keeps: ids and times of submits. Submit orders are numbers of one store, so another store may have given
+/// the same ones to other tasks.
+pub(super) fn name(of: &TaskRecord, incarnation: u32, record: &TaskRecord) -> String {
+    let submit = |record: &TaskRecord| {
+        let at = record.submitted_at.as_microsecond();
+        format!("{}\n{at}\n", record.task.id)
+    };
+    let text = format!("{}{}{incarnation}", submit(of), submit(record));
+    let hash = Sha256::digest(text.as_bytes());
+    let hash = hash.iter().take(16);
+    let hash: String = hash.map(|byte| format!("{byte:02x}")).collect();
+    format!("bulk-{hash}")
+}
+
+/// Returns the change of one task. `id` names it ([`name`]), so that it happens once.
 ///
 /// # Errors
 ///

@@ -183,10 +183,15 @@ pub(super) async fn page(
     limit: u32,
     cursor: Option<&Cursor>,
 ) -> Result<TaskPage, Error> {
-    let query = Query::new(selecting(filter, action)?)
-        .order(Order::Submitted)
-        .limit(limit);
-    client.page(&query.reversed().without_props(), cursor).await
+    client
+        .page(&query(filter, action)?.limit(limit), cursor)
+        .await
+}
+
+/// Returns the list of an operation: a task comes after those that it waits for.
+pub(super) fn query(filter: &BulkFilter, action: BulkAction) -> Result<Query, Error> {
+    let query = Query::new(selecting(filter, action)?).order(Order::Submitted);
+    Ok(query.reversed().without_props())
 }
 
 /// Returns the newest task of the store.

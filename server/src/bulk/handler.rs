@@ -4,13 +4,14 @@ use serde::{Deserialize, Serialize};
 use windlass::{
     Message, Retry, StatefulHandler, TaskContext, TaskId, async_trait,
     runner::KindConfig,
-    store::{Cursor, Error, Store, TaskRecord, Transaction},
+    store::{Error, Store, TaskRecord, Transaction},
 };
 
 use super::{
     Spec,
     act::{self, Before, concerns},
     dry_run::page,
+    place::Place,
 };
 use crate::{Role, Scope, Token, Tokens, mask::without_values, problem::without_text};
 
@@ -49,8 +50,14 @@ pub struct Progress {
     incarnation: u32,
     /// Where the next step begins.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    cursor: Option<Cursor>,
+    pub(super) place: Option<Place>,
+}
+
+/// A bulk operation while it runs.
+struct Operation {
+    record: TaskRecord,
+    /// The identity of its store.
+    store: String,
 }
 
 /// A task that was not changed.
@@ -109,11 +116,40 @@ impl Handler {
         })
     }
 
+    /// Reads the operation, and finds its place again if the store was copied or imported since its last step.
+    async fn begin(
+        &self,
+        task: &TaskContext,
+        spec: &Spec,
+        progress: &mut Progress,
+    ) -> Result<Operation, Error> {
+        let registry = self.store.registry();
+        let of = Operation {
+            record: registry.get(task.id()).await?,
+            store: registry.identity().await?,
+        };
+        let Some(place) = &mut progress.place else {
+            return Ok(of);
+        };
+        if place.find_again(&self.store, spec, &of.store).await? {
+            return Ok(of);
+        }
+        // Nobody knows the place any more. Tasks that were deleted are not met again, and the changes of the others
+        // have the same names.
+        let is_delete = spec.action == super::BulkAction::Delete;
+        *progress = Progress {
+            done: if is_delete { progress.done } else { 0 },
+            incarnation: task.incarnation(),
+            ..Progress::default()
+        };
+        Ok(of)
+    }
+
     /// Changes the tasks of one page.
     async fn step(
         &self,
         task: &TaskContext,
-        spec: &Spec,
+        (spec, of): (&Spec, &Operation),
         progress: &mut Progress,
     ) -> Result<bool, Stopped> {
         let scope = self.scope(spec).await?;
@@ -123,7 +159,7 @@ impl Handler {
             &client,
             (&spec.filter, spec.action),
             STEP,
-            progress.cursor.as_ref(),
+            progress.place.as_ref().map(|place| &place.cursor),
         )
         .await?;
         let concerned = |record: &&TaskRecord| {
@@ -140,7 +176,7 @@ impl Handler {
         let mut refused: Vec<(TaskId, String)> = Vec::new();
         let mut changes: Vec<(TaskId, Transaction)> = Vec::new();
         for record in records {
-            let id = format!("{}-{}-{}", task.order(), task.incarnation(), record.order);
+            let id = act::name(&of.record, task.incarnation(), record);
             match act::change(spec.action, record, (&id, &spec.by)) {
                 Ok(change) => changes.push((record.task.id.clone(), change)),
                 Err(reason) => refused.push((record.task.id.clone(), reason)),
@@ -163,14 +199,14 @@ impl Handler {
                 progress.refusals.push(Refusal { task: id, reason });
             }
         }
-        progress.cursor = page.next;
+        progress.place = Place::after(&of.store, &page);
         let all = spec.tasks.max(1) as f64;
         let seen = (progress.done + progress.refused) as f64;
         task.set_progress(
             seen / all,
             format!("{} done, {} refused", progress.done, progress.refused),
         );
-        Ok(progress.cursor.is_some())
+        Ok(progress.place.is_some())
     }
 }
 
@@ -202,12 +238,18 @@ impl StatefulHandler for Handler {
             Ok(progress) => progress.unwrap_or_default(),
             Err(error) => return Message::fail(error),
         };
-        if progress.incarnation != task.incarnation() {
+        // An earlier version has kept no place that a copy of the store keeps.
+        if progress.incarnation != task.incarnation() || progress.place.is_none() {
             progress = Progress {
                 incarnation: task.incarnation(),
                 ..Progress::default()
             };
         }
+        let of = match self.begin(&task, &spec, &mut progress).await {
+            Ok(of) => of,
+            Err(error) if error.is_retryable() => return Message::error(error),
+            Err(error) => return Message::fail(error),
+        };
         loop {
             // Between two steps: what a step has changed is in the data.
             if task.should_stop() {
@@ -215,7 +257,7 @@ impl StatefulHandler for Handler {
             }
             // On a copy: a step that fails is taken again as a whole, and each change happens once.
             let mut next = progress.clone();
-            match self.step(&task, &spec, &mut next).await {
+            match self.step(&task, (&spec, &of), &mut next).await {
                 Ok(true) => {}
                 Ok(false) => return Message::complete_with(&next),
                 Err(Stopped::Store(error)) => return Message::error(error),

@@ -9,6 +9,7 @@ mod act;
 mod dry_run;
 mod filter;
 mod handler;
+mod place;
 mod spec;
 
 pub use dry_run::{Count, dry_run, start};

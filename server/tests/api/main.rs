@@ -10,6 +10,7 @@ mod attacks;
 mod backups;
 mod bounds;
 mod bulk;
+mod bulk_copies;
 mod changes;
 mod clocks;
 mod commands;

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use super::{
-    FileError, OUTSIDE, Outside, Problem, Progress,
+    FileError, Outside, Problem, Progress,
     lines::{self, Counts, Head},
     pages::Pages,
     target::{self, settled},
@@ -23,7 +23,7 @@ pub struct Written {
     pub left: Vec<Problem>,
     /// Operations that are committed in the store but belong to no task. The file names them.
     pub outside: Vec<Outside>,
-    /// The number of tasks that were deleted while the file was written. They are not in the file.
+    /// The number of tasks that were deleted while the file was written: 0, because the file is one moment of the store.
     pub gone: u64,
 }
 
@@ -40,19 +40,25 @@ impl Store {
     ///
     /// # Guarantees
     ///
+    /// The file is one moment of the store ([`Transfer::moment`](crate::store::Transfer::moment)): it has every change
+    /// that was stored before, and none that was stored later. An export that cannot read that moment to its end fails.
     /// The last line has the number of tasks, so that [`import`](Self::import) refuses a truncated file. The store is
     /// not changed. A task that cannot be read is named in the file and in the result.
     ///
+    /// A store in a SQLite file is copied first, to a private folder beside it or, without room there, in the folder for
+    /// temporary files (`TMPDIR`). The folder is removed when the copy is open, also after an error. On etcd all reads are
+    /// at one revision, and a key on a lease keeps the nodes of the namespace from compacting it (`compact_after`).
+    ///
     /// # Assumptions
     ///
-    /// No node works on the store: its live nodes are frozen or draining, and no task is claimed. Tasks that are
-    /// submitted during the export are not in the file. The calling thread writes the file, up to 200 tasks at a
-    /// time.
+    /// No node works on the store at that moment: its live nodes are frozen or draining, and no task is claimed. The
+    /// calling thread writes the file, up to 200 tasks at a time.
     ///
     /// # Errors
     ///
     /// [`FileError::Store`]: [`Error::Invalid`] (field `store`), which names the working nodes, [`Error::Unsupported`],
-    /// [`Error::Unavailable`]. [`FileError::Io`].
+    /// [`Error::Unavailable`], also when no disk has room for the copy, or another program has compacted the etcd.
+    /// [`FileError::Io`].
     ///
     /// # Example
     ///
@@ -77,14 +83,15 @@ impl Store {
         mut to: impl Write,
         mut progress: impl FnMut(Progress),
     ) -> Result<Written, FileError> {
+        // Before the moment, which may be a copy of the whole store.
         target::is_at_rest(self, "store").await?;
-        let part = self.transfer()?;
-        let ids = part.ids().await?;
-        let tasks = ids.len() as u64;
+        let moment = self.transfer()?.moment().await?;
+        target::was_at_rest((&moment.nodes, moment.claimed), "store")?;
+        let tasks = moment.ids.len() as u64;
         lines::write(&mut to, &Head::new(self.clock().now(), tasks))?;
-        let (mut written, mut pages) = (Written::default(), Pages::new(&ids));
+        let (mut written, mut pages) = (Written::default(), Pages::new(&moment.ids));
         while let Some(page) = pages.next() {
-            let sent = part.export(page).await;
+            let sent = moment.export(page).await;
             pages.sized(&sent);
             for (id, sent) in page.iter().zip(sent) {
                 match settled(sent)? {
@@ -92,7 +99,7 @@ impl Store {
                         lines::write(&mut to, &task)?;
                         written.tasks += 1;
                     }
-                    // The task was deleted during the export.
+                    // A store that lists a task at a moment has it then; another store may not keep this duty.
                     Err(Error::NotFound { what: "task", .. }) => written.gone += 1,
                     Err(error) => written.left.push(Problem::new(id, error)),
                 }
@@ -102,7 +109,7 @@ impl Store {
                 tasks,
             });
         }
-        written.outside = part.outside(OUTSIDE).await?;
+        written.outside.clone_from(&moment.outside);
         for left in &written.left {
             lines::write(&mut to, &serde_json::json!({ "left": left }))?;
         }

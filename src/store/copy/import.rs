@@ -272,7 +272,8 @@ async fn verify(
         let ids = ids_of(&page);
         let came = target.store.transfer()?.export(&ids).await;
         let sent = page.into_iter().map(Ok).collect();
-        compare(&ids, sent, came, report, &mut counts)?;
+        let now = target.store.clock().now();
+        compare(&ids, sent, came, report, (&mut counts, now))?;
         progress(report.verified + report.wrong.len() as u64);
     }
 }

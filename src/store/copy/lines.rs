@@ -70,7 +70,7 @@ pub(super) struct Counts {
     pub(super) left: u64,
     /// The lines with an operation that belongs to no task.
     pub(super) outside: u64,
-    /// The tasks that were deleted while the file was written. They have no line.
+    /// The tasks that were deleted while the file was written: 0. An earlier version left them out.
     pub(super) gone: u64,
 }
 
@@ -343,6 +343,7 @@ fn read(mut fields: Fields) -> Result<Line, String> {
         commands: field(all, "commands")?,
         history: field(all, "history")?,
         log: field::<Option<_>>(all, "log")?.unwrap_or_default(),
+        holds_key: field(all, "holds_key")?,
         replaces: None,
     };
     no_other(&fields)?;

@@ -75,6 +75,9 @@ pub struct Report {
     pub counts: Vec<Pair>,
     #[serde(skip)]
     pub(super) ids: Vec<TaskId>,
+    /// The number of the newest change of the source when the comparison began.
+    #[serde(skip)]
+    pub(super) position: Option<u64>,
     /// Tasks that this run did not append. Their place in the submit order is not compared.
     #[serde(skip)]
     pub(super) moved: HashSet<TaskId>,

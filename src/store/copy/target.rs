@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use jiff::Timestamp;
 use windlass_statemachine::{Invalid, Kind, StateKind, TaskId};
 
 use super::{Pair, Problem, Report};
@@ -36,6 +37,16 @@ pub(super) async fn is_at_rest(store: &Store, field: &'static str) -> Result<(),
     no_task_is_claimed(store, field).await
 }
 
+/// Like [`is_at_rest`], of the nodes and the number of claims at one moment: a node may have joined since the store was
+/// checked.
+pub(super) fn was_at_rest(
+    (nodes, claimed): (&[NodeRecord], u64),
+    field: &'static str,
+) -> Result<(), Error> {
+    refuse_nodes(nodes.to_vec(), field)?;
+    refuse_claims(claimed, nodes, field)
+}
+
 fn names(nodes: &[NodeRecord]) -> String {
     let names: Vec<_> = nodes.iter().map(|n| n.spec.name.to_string()).collect();
     names.join(", ")
@@ -43,7 +54,10 @@ fn names(nodes: &[NodeRecord]) -> String {
 
 /// Checks that the live nodes of a store are frozen or draining.
 pub(super) async fn no_node_works(store: &Store, field: &'static str) -> Result<(), Error> {
-    let mut working = store.registry().nodes().await?;
+    refuse_nodes(store.registry().nodes().await?, field)
+}
+
+fn refuse_nodes(mut working: Vec<NodeRecord>, field: &'static str) -> Result<(), Error> {
     // A server of remote workers claims nothing for itself, and its workers are nodes.
     let claims = |node: &NodeRecord| {
         node.spec
@@ -79,7 +93,14 @@ pub(super) async fn no_task_is_claimed(store: &Store, field: &'static str) -> Re
     if claims == 0 {
         return Ok(());
     }
-    let nodes = names(&store.registry().nodes().await?);
+    refuse_claims(claims, &store.registry().nodes().await?, field)
+}
+
+fn refuse_claims(claims: u64, nodes: &[NodeRecord], field: &'static str) -> Result<(), Error> {
+    if claims == 0 {
+        return Ok(());
+    }
+    let nodes = names(nodes);
     let who = if nodes.is_empty() {
         "nodes that have ended, whose leases have not expired yet".to_owned()
     } else {
@@ -115,7 +136,7 @@ pub(super) fn compare(
     sent: Vec<Result<Exported, Error>>,
     came: Vec<Result<Exported, Error>>,
     report: &mut Report,
-    counts: &mut Counts,
+    (counts, now): (&mut Counts, Timestamp),
 ) -> Result<(), Error> {
     for (id, (sent, came)) in page.iter().zip(sent.into_iter().zip(came)) {
         let sent = match settled(sent)? {
@@ -134,7 +155,7 @@ pub(super) fn compare(
                 report.history += sent.len();
                 report.history_kept += came.len();
                 let history = || (!came.has_history_of(&sent)).then_some("history");
-                match sent.difference(&came).or_else(history) {
+                match sent.difference_at(&came, now).or_else(history) {
                     None => report.verified += 1,
                     Some(what) => report
                         .wrong
@@ -170,6 +191,7 @@ impl Target<'_> {
         report: &mut Report,
     ) -> Result<(), Error> {
         let there = self.store.transfer()?.export(ids).await;
+        let now = self.store.clock().now();
         let (mut coming, mut replaced) = (Vec::new(), Vec::new());
         for (id, (sent, there)) in ids.iter().zip(sent.into_iter().zip(there)) {
             let mut sent = match settled(sent)? {
@@ -187,7 +209,7 @@ impl Target<'_> {
                 Ok(there) => {
                     sent.fence = sent.fence.max(there.fence);
                     sent.replaces = Some(there.order);
-                    let what = sent.difference(&there);
+                    let what = sent.difference_at(&there, now);
                     what.map(|what| unlike(&sent, &there, what))
                 }
                 Err(error) => Some(format!("its id is taken in the target: {error}")),

@@ -8,13 +8,13 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 use super::{
     order::in_order,
     store::{Components, EtcdStore},
-    tasks::{audit, values},
+    tasks::{Exports, audit, values},
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
-    FailedTasks, Filter, LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord,
-    Operation, Order, Page, Purge, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord,
-    TaskStats, Transaction, Transfer,
+    FailedTasks, Filter, LimitUse, Limits, Moment, NamedValue, NodeCommand, NodeCommandId,
+    NodeRecord, Operation, Order, Page, Purge, Registry, SetValue, Span, StoredLog, TaskCount,
+    TaskRecord, TaskStats, Transaction, Transfer,
     copy::{Backup, Copied},
     examine::{Examination, Finding},
 };
@@ -190,7 +190,8 @@ const SNAPSHOT: &str = "save a snapshot of the cluster with `etcdctl snapshot sa
 #[async_trait]
 impl Transfer for EtcdStore {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
-        self.0.queries.ids().await
+        let found = Exports::new(&self.0.queries.reader).ids().await?;
+        Ok(found.tasks)
     }
 
     async fn copied(&self) -> Result<Option<Copied>, Error> {
@@ -210,8 +211,12 @@ impl Transfer for EtcdStore {
         })
     }
 
+    async fn moment(&self) -> Result<Moment, Error> {
+        self.0.queries.moment().await
+    }
+
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
-        self.0.queries.export(ids).await
+        Exports::new(&self.0.queries.reader).export(ids).await
     }
 
     async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {

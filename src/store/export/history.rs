@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use windlass_statemachine::{Author, TaskId, TaskState};
 
-use super::{Exported, micros};
+use super::Exported;
 use crate::store::{Change, ChangeKind, CommandRecord};
 
 /// A change in the history of a task, without the numbers of its store.
 #[derive(Debug, PartialEq)]
 struct Line {
-    at: i64,
+    at: Timestamp,
     by: Option<Author>,
     what: ChangeKind,
     /// Whether a store may keep the task without this change.
@@ -76,7 +76,7 @@ impl Exported {
                 what => what,
             };
             Line {
-                at: micros(at),
+                at,
                 by,
                 what,
                 is_prunable: !reported,
@@ -147,6 +147,7 @@ impl Exported {
         let numbers: BTreeMap<u64, u64> = places.keys().copied().zip(first..).collect();
         let new = |old: u64| numbers.get(&old).copied();
         let mut state = self.state;
+        let last_order = state.last_command.as_ref().map(|last| last.order);
         if let Some(last) = &mut state.last_command {
             // A command that is no longer kept came before the kept ones.
             let before = numbers.range(..=last.order).next_back();
@@ -154,8 +155,15 @@ impl Exported {
         }
         let kept = numbers.range(..=state.kept_signals).next_back();
         state.kept_signals = kept.map_or(0, |(_, new)| *new);
+        let new_last = state.last_command.as_ref().map(|last| last.order);
         state.deliveries.retain(|delivery| {
-            let order = new(delivery.order);
+            // The delivery of the last command stays beside it, even if the command is no longer kept.
+            let is_last = Some(delivery.order) == last_order;
+            let order = if is_last {
+                new_last
+            } else {
+                new(delivery.order)
+            };
             delivery.order = order.unwrap_or_default();
             order.is_some()
         });
@@ -209,6 +217,7 @@ impl Exported {
             fence: self.fence,
             lost_by: self.lost_by,
             log: self.log,
+            holds_key: self.holds_key,
             replaces: self.replaces,
         }
     }
@@ -292,6 +301,17 @@ mod tests {
             assert!(!one.has_history_of(&changed), "{what}");
             assert!(!changed.has_history_of(&one), "{what}");
         }
+    }
+
+    #[test]
+    fn the_delivery_of_the_last_command_stays_with_it() {
+        let mut before = exported();
+        before.state.delivered(70, at(2));
+        before.commands.remove(0);
+        let state = before.renumbered(1).state;
+        let last = state.last_command.unwrap();
+        assert_eq!(state.deliveries[0].order, last.order);
+        assert_eq!(state.deliveries[0].at, at(2));
     }
 
     #[test]

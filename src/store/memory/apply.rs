@@ -10,6 +10,7 @@ use crate::store::{
     Applied, Done, Error, Operation, Submitted, Transaction,
     copy::Copied,
     rules::{
+        facts::Holder,
         retry::Counted,
         transaction::{self, Bounds, Facts, Present, Step},
     },
@@ -97,15 +98,21 @@ impl World {
             }
         }
         for key in transaction.unique_keys() {
-            if let Some((order, holder)) = self.unique.get(key)
+            if let Some(holder) = self.holder(key)
                 && let Some(row) = self.tasks.get(&holder.task)
-                && row.order == *order
             {
                 facts.tasks.insert(holder.task.clone(), present(row));
                 facts.keys.insert(key.to_owned(), holder.clone());
             }
         }
         facts
+    }
+
+    /// Returns the existing task that has a unique key, even after its time.
+    pub(super) fn holder(&self, key: &str) -> Option<&Holder> {
+        let (order, holder) = self.unique.get(key)?;
+        let row = self.tasks.get(&holder.task)?;
+        (row.order == *order).then_some(holder)
     }
 
     /// Writes one step. Cannot fail, because everything was checked.

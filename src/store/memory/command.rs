@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use windlass_statemachine::{CommandId, Outcome, StateKind, TaskId, message::SendCommand};
 
 use super::world::World;
-use crate::store::{ChangeKind, CommandRecord, Error, rules};
+use crate::store::{
+    ChangeKind, CommandRecord, Error,
+    rules::{self, kept_time::kept},
+};
 
 impl World {
     pub(super) fn send(&mut self, send: SendCommand, now: Timestamp) -> Result<u64, Error> {
@@ -43,7 +46,7 @@ impl World {
                 task: task.clone(),
                 order,
                 command,
-                sent_at: now,
+                sent_at: kept(now),
                 by: self.by.clone(),
                 outcome: None,
             };

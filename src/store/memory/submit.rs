@@ -14,6 +14,7 @@ use crate::store::{
     rules::{
         self,
         facts::Holder,
+        kept_time::kept,
         submit::{Taken, Verdict},
     },
 };
@@ -83,7 +84,7 @@ impl World {
             ended: None,
             quarantine: None,
             order,
-            submitted_at: now,
+            submitted_at: kept(now),
             owner: None,
             fence: Fence::default(),
             abandoned: None,

@@ -1,7 +1,7 @@
 //! Exports and imports tasks.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     path::Path,
     sync::Arc,
 };
@@ -12,10 +12,10 @@ use windlass_statemachine::TaskId;
 
 use super::{MemoryStore, row::Row, world::World};
 use crate::store::{
-    Error, Exported, Transfer,
+    Error, Exported, Moment, PastTasks, Transfer,
     copy::{Backup, Copied},
     export::There,
-    rules,
+    rules::kept_time::kept,
 };
 
 impl World {
@@ -27,7 +27,12 @@ impl World {
             self.commands_of(id)?,
             self.history(id, u32::MAX)?,
         )
-        .map(|exported| exported.with_log(row.log.clone()))
+        .map(|exported| {
+            let unique = exported.task.unique.as_ref();
+            let holder = unique.and_then(|unique| self.holder(unique.key()));
+            let holds_key = holder.is_some_and(|holder| holder.task == *id);
+            exported.with_log(row.log.clone()).with_key(holds_key)
+        })
     }
 
     pub(super) fn import(&mut self, exported: Exported, now: Timestamp) -> Result<(), Error> {
@@ -56,9 +61,8 @@ impl World {
         self.raise_fences(exported.fence);
         let exported = exported.renumbered(self.next_seq());
         if let Some(unique) = &exported.task.unique {
-            let until = rules::unique::until(unique, exported.submitted_at);
-            let later = self.unique.get(unique.key());
-            if later.is_none_or(|(_, holder)| holder.until < until) {
+            let until = self.holder(unique.key()).map(|holder| holder.until);
+            if exported.takes_key(until) {
                 self.take_key(&exported.task, exported.order, exported.submitted_at);
             }
         }
@@ -83,7 +87,7 @@ impl World {
             saved: state.into(),
             quarantine: None,
             order: exported.order,
-            submitted_at: exported.submitted_at,
+            submitted_at: kept(exported.submitted_at),
             owner: None,
             fence: exported.fence,
             abandoned: exported.lost_by,
@@ -102,6 +106,20 @@ impl World {
         self.touch(&id);
         self.touch_waiters(&id);
         Ok(())
+    }
+}
+
+/// The tasks of a moment.
+struct Past(HashMap<TaskId, Result<Exported, Error>>);
+
+#[async_trait]
+impl PastTasks for Past {
+    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        let one = |id: &TaskId| self.0.get(id).cloned();
+        let tasks = ids
+            .iter()
+            .map(|id| one(id).unwrap_or_else(|| Err(Error::no_task(id))));
+        tasks.collect()
     }
 }
 
@@ -125,6 +143,16 @@ impl Transfer for MemoryStore {
 
     async fn backup(&self, _: &Path) -> Result<Backup, Error> {
         Err(Error::unsupported("memory", "back up the store"))
+    }
+
+    async fn moment(&self) -> Result<Moment, Error> {
+        let (world, now) = self.shared.lock();
+        let ids: Vec<TaskId> = world.by_order.values().cloned().collect();
+        let tasks = ids.iter().map(|id| (id.clone(), world.export(id)));
+        let mut moment = Moment::new(ids.clone(), Past(tasks.collect()));
+        moment.claimed = world.counts().iter().map(|count| count.claimed).sum();
+        moment.nodes = world.nodes(now);
+        Ok(moment)
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

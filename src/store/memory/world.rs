@@ -12,8 +12,9 @@ use super::{
     waiters::Waiters,
 };
 use crate::store::{
-    AuditEntry, Change, ChangeKind, Error, Limits, NamedValue, NodeCommandId, copy::Copied,
-    rules::facts::Holder,
+    AuditEntry, Change, ChangeKind, Error, Limits, NamedValue, NodeCommandId,
+    copy::Copied,
+    rules::{facts::Holder, kept_time::kept},
 };
 
 /// A namespace.
@@ -123,7 +124,7 @@ impl World {
         let task = task.clone();
         self.log.push_back(Change {
             seq,
-            at,
+            at: kept(at),
             task,
             by: self.by.clone(),
             what,

@@ -10,6 +10,35 @@ use crate::store::{
     rules::waits::waited_for,
 };
 
+impl Query {
+    /// Returns the cursor of the page after a task; `None` for a task that has no place in this order, such as a live one in
+    /// a list by end.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, NewTask, store::{Filter, Query, Store}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// client.submit_many(["a", "b", "c"].map(|id| NewTask::new("k").id(id))).await;
+    /// let query = Query::new(Filter::default()).reversed();
+    /// let cursor = query.after(&client.get("b").await?);
+    /// let page = client.page(&query, cursor.as_ref()).await?;
+    /// assert_eq!(page.tasks[0].task.id.as_str(), "c");
+    /// # Ok(()) }
+    /// ```
+    pub fn after(&self, record: &TaskRecord) -> Option<Cursor> {
+        Some(Cursor {
+            order: self.order,
+            ascending: self.ascending,
+            backwards: false,
+            filter: self.number(),
+            place: place(record, self.order)?,
+        })
+    }
+}
+
 /// Returns the position of a task in an order; `None` when the order does not include the task.
 pub(crate) fn place(record: &TaskRecord, order: Order) -> Option<Place> {
     let state = record.state.as_ref().ok();

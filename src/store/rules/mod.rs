@@ -14,6 +14,7 @@
 //! | `worker` | what a registration of a remote worker does, and which server speaks for it |
 //! | `limits` | whether a limit has a slot for one more task |
 //! | `log_lines` | which log lines of a task are kept, and in which parts |
+//! | `kept_time` | the precision of stored times |
 //! | `list` | the place of a task in an order, and the pages of a list |
 //! | `stats` | whether tasks count as available, and the counts of a list |
 //! | `unique` | what a submit does when another task has its unique key |
@@ -39,6 +40,7 @@ pub(crate) mod facts;
 pub(crate) mod failures;
 mod guard;
 pub(crate) mod history;
+pub(crate) mod kept_time;
 pub(crate) mod limits;
 pub(crate) mod list;
 pub(crate) mod log_lines;

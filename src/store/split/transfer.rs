@@ -11,7 +11,7 @@ use super::{
     merge::is_fresh,
 };
 use crate::store::{
-    Error, Exported, StateRemoval, StateWrite, Transfer,
+    Error, Exported, Moment, PastTasks, StateRemoval, StateWrite, Transfer,
     copy::{Backup, Copied, Outside},
     export::There,
 };
@@ -81,6 +81,62 @@ impl Split {
     }
 }
 
+/// The tasks of a moment of the coordinator, with their present states.
+///
+/// No state is written without a claim. So a state is that of the moment unless a later claim has stored it, which shows
+/// by its fence, or it was removed with its task.
+struct Past {
+    split: Split,
+    tasks: Box<dyn PastTasks>,
+}
+
+impl Past {
+    async fn whole(
+        &self,
+        mut exported: Exported,
+        loaded: Result<Option<TaskState>, Error>,
+    ) -> Result<Exported, Error> {
+        if is_fresh(&exported.state) {
+            return Ok(exported);
+        }
+        let id = &exported.task.id;
+        let late = |what: &str| {
+            let reason = format!(
+                "'{id}' was {what} while the export read the states, which are in a store of their own; stop the nodes, and \
+                 export again"
+            );
+            Error::unavailable("export the store", reason)
+        };
+        match loaded? {
+            Some(stored) if stored.fence > exported.fence => Err(late("claimed")),
+            Some(stored) => {
+                add_content(&mut exported.state, &stored);
+                Ok(exported)
+            }
+            None => match self.split.registry.get(id).await {
+                Ok(record) if record.order == exported.order => Ok(exported),
+                Ok(_) | Err(Error::NotFound { .. }) => Err(late("deleted")),
+                Err(error) => Err(error),
+            },
+        }
+    }
+}
+
+#[async_trait]
+impl PastTasks for Past {
+    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        let exported = self.tasks.export(ids).await;
+        let mut whole = Vec::with_capacity(ids.len());
+        for (exported, loaded) in exported.into_iter().zip(self.split.load(ids).await) {
+            whole.push(match exported {
+                Ok(exported) => self.whole(exported, loaded).await,
+                Err(error) => Err(error),
+            });
+        }
+        whole
+    }
+}
+
 #[async_trait]
 impl Transfer for Split {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
@@ -105,6 +161,12 @@ impl Transfer for Split {
             operation: "back up the store",
             instead: "its states are in another store: stop the nodes, and back up both, each on its own",
         })
+    }
+
+    async fn moment(&self) -> Result<Moment, Error> {
+        let moment = self.inner_transfer()?.moment().await?;
+        let split = self.clone();
+        Ok(moment.through(|tasks| Past { split, tasks }))
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

@@ -229,7 +229,7 @@ fn remove(path: &Path) {
 }
 
 /// Creates a file that only its owner can read.
-fn create(path: &Path) -> io::Result<File> {
+pub(super) fn create(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).create_new(true);
     #[cfg(unix)]

@@ -1,5 +1,7 @@
 //! [`Doctor`]: the examination of a file.
 
+mod nodes;
+
 use std::{
     path::Path,
     time::{Duration, Instant},
@@ -11,13 +13,11 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::{
     SqliteStore,
     batch::Sql,
-    boot::LeaseClock,
     codes::time,
     copied,
     errors::Stop,
     file, file_identity, inbox,
     inconsistent::{self, Repaired},
-    lease,
     modes::{only_read, permissions},
     schema,
     space::free,
@@ -27,7 +27,7 @@ use super::{
 use crate::store::{
     Advice, Doctor, Error, Remedy,
     examine::{
-        Examination, Finding, Latency, Strays, Verdict, circle, joined_ahead, seconds_ahead,
+        Examination, Finding, Latency, Verdict, circle, joined_ahead, seconds_ahead,
     },
 };
 
@@ -62,12 +62,13 @@ impl Doctor for SqliteStore {
         let writes = !inner.writer.refuses();
         // Before anything is written, because the next write ends expired leases.
         let read = inner.readers.run("examine the store", move |conn| {
-            let mut findings = first(conn, &clock, full)?;
+            let mut findings = first(conn, full)?;
             // Only a program that writes turns the write-ahead log on.
             findings.retain(|finding| writes || finding.check != "journal");
             Ok((findings, inconsistent::find(conn)?))
         });
         let (mut findings, inconsistent) = read.await?;
+        findings.push(self.nodes(&clock).await?);
         let (mut reads, mut writes) = (Latency::default(), Latency::default());
         for _ in 0..CALLS {
             let read = inner.readers.run("read the schema's version", |conn| {
@@ -144,8 +145,8 @@ fn not_written(error: &Error) -> Finding {
     Finding::new("writes", Verdict::Error, error.to_string(), advice)
 }
 
-/// Examines the file, the clock and the nodes.
-fn first(conn: &Connection, clock: &LeaseClock, full: bool) -> Result<Vec<Finding>, Stop> {
+/// Examines the file and the clock.
+fn first(conn: &Connection, full: bool) -> Result<Vec<Finding>, Stop> {
     let mut findings = vec![Finding::ok(
         "version",
         format!(
@@ -159,7 +160,6 @@ fn first(conn: &Connection, clock: &LeaseClock, full: bool) -> Result<Vec<Findin
     let mode: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     findings.push(journal(&mode));
     findings.push(clocks(conn)?);
-    findings.push(stale(conn, clock)?);
     findings.push(inbox::finding(conn)?);
     findings.extend(copied::finding(conn)?);
     findings.push(circle::finding(&waits::waiting(conn)?));
@@ -264,19 +264,6 @@ fn clocks(conn: &Connection) -> Result<Finding, Stop> {
     let advice = "the clock of this machine is behind, or that of another program was ahead: wake-ups follow them. \
                   `nodes` names a live node whose clock is ahead";
     Ok(Finding::new("clock", Verdict::Warning, found, advice))
-}
-
-fn stale(conn: &Connection, clock: &LeaseClock) -> Result<Finding, Stop> {
-    let rows = lease::standing(conn, clock)?;
-    let stale = rows.iter().filter(|lease| lease.is_over);
-    let stale: Strays = stale.map(|lease| lease.node.clone()).collect();
-    if stale.count == 0 {
-        return Ok(Finding::ok("nodes", format!("{} live", rows.len())));
-    }
-    // The next write, which this examination makes, ends these leases.
-    let what = (Verdict::Warning, "nodes whose leases have ended");
-    let advice = "the next write makes their tasks free; look whether they died, or run and cannot write to the store";
-    Ok(Finding::none_of("nodes", what, &stale, 0, advice))
 }
 
 fn mib(bytes: u64) -> String {

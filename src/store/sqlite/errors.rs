@@ -98,7 +98,7 @@ pub(super) fn lacking(path: &Path, operation: &'static str, fault: MachineFault)
     let file = path.display();
     Error::unavailable(
         operation,
-        format!("could not use '{file}': {what}; nothing was written; {advice}"),
+        format!("could not use '{file}': {what}; this write changed nothing; {advice}"),
     )
 }
 
@@ -126,7 +126,7 @@ fn of_operation(
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::unavailable(
             operation,
             format!(
-                "another program has held '{file}' locked for too long; nothing was written; look for a \
+                "another program has held '{file}' locked for too long; this write changed nothing; look for a \
                  program (a backup, a shell) that keeps a transaction open"
             ),
         ),
@@ -136,7 +136,7 @@ fn of_operation(
                 operation,
                 format!(
                     "could not use '{file}': the disk is full, or the file has reached its largest \
-                     size; nothing was written; free space on that disk, or delete tasks"
+                     size; this write changed nothing; free space on that disk, or delete tasks"
                 ),
             ),
         },

@@ -27,11 +27,11 @@ const OF_PROCESSES: &str = "SELECT id, node, process FROM windlass_leases
 
 const NEXT_END: &str = "SELECT min(expires) FROM windlass_leases WHERE ended_at IS NULL";
 
-const LIVE: &str =
-    "SELECT node, boot, expires, process FROM windlass_leases WHERE ended_at IS NULL ORDER BY node";
+const LIVE: &str = "SELECT node, boot, expires, process, id FROM windlass_leases WHERE ended_at IS NULL ORDER BY node";
 
 /// A lease that was not ended explicitly.
 pub(super) struct Standing {
+    pub(super) id: i64,
     pub(super) node: String,
     /// Whether the next write ends it.
     pub(super) is_over: bool,
@@ -49,6 +49,7 @@ pub(super) fn standing(conn: &Connection, clock: &LeaseClock) -> Sql<Vec<Standin
             false => !is_worker,
         };
         Ok(Standing {
+            id: row.get(4)?,
             node: row.get::<_, Text>(0)?.0,
             is_over: is_over || process.is_some_and(|process| process::has_ended(&process.0)),
         })

@@ -66,6 +66,7 @@ mod list;
 mod location;
 mod log_lines;
 mod modes;
+mod moment;
 mod node;
 mod open;
 mod open_files;

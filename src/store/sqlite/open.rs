@@ -167,6 +167,15 @@ pub(super) fn empty(path: &Path, settings: Settings) -> Sql<Connection> {
     open(path, Access::Write, settings)
 }
 
+/// Opens a whole file that nobody changes, to read it. No other file is needed, so its name may be removed.
+pub(super) fn private(path: &Path, settings: Settings) -> Sql<Connection> {
+    let conn = open(path, Access::Frozen, settings)?;
+    only_reads(&conn)?;
+    // SQLite reads the beginning of the file now, under its name.
+    conn.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;
+    Ok(conn)
+}
+
 /// Returns the URI by which SQLite reads a file that does not change, without any other file.
 fn immutable(path: &Path) -> String {
     let mut uri = "file:".to_owned();

@@ -94,9 +94,8 @@ pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<i6
         ),
         Move::new(group),
     )?;
-    if let Some(unique) = &task.unique {
+    if task.unique.is_some() {
         // The key is free, or belongs to an ended task.
-        batch.run("DELETE FROM windlass_unique WHERE key = ?1", [unique.key()])?;
         take_key(batch, n, task, batch.now)?;
     }
     if state.is_waiting() {
@@ -105,7 +104,7 @@ pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<i6
     Ok(n)
 }
 
-/// Notes the unique key of a task, if it has one and no other task has the key for longer.
+/// Notes the unique key of a task, if it has one, whoever has had it.
 pub(super) fn take_key(batch: &Batch<'_>, n: i64, task: &Task, submitted_at: Timestamp) -> Sql<()> {
     let Some(unique) = &task.unique else {
         return Ok(());
@@ -113,7 +112,7 @@ pub(super) fn take_key(batch: &Batch<'_>, n: i64, task: &Task, submitted_at: Tim
     let until = rules::unique::until(unique, submitted_at);
     batch.run(
         "INSERT INTO windlass_unique (key, n, until) VALUES (?1, ?2, ?3)
-         ON CONFLICT (key) DO UPDATE SET n = excluded.n, until = excluded.until WHERE excluded.until > until",
+         ON CONFLICT (key) DO UPDATE SET n = excluded.n, until = excluded.until",
         (unique.key(), n, micros(until)),
     )?;
     Ok(())

@@ -9,7 +9,7 @@ use windlass_statemachine::{Author, NodeName, StateKind, TaskId};
 use super::{
     SqliteStore, all_failed,
     batch::{Batch, Sql, first},
-    codes::{Log, from_code, micros, to_code},
+    codes::{Log, from_code, micros, time, to_code},
     columns, command, copied,
     counts::{Group, Move},
     delete,
@@ -21,7 +21,7 @@ use super::{
     waits,
 };
 use crate::store::{
-    ChangeKind, CommandRecord, Error, Exported, Transfer,
+    ChangeKind, CommandRecord, Error, Exported, Moment, Transfer,
     copy::{Backup, Copied, Outside},
     export::There,
     rules::{self, size::Weight},
@@ -34,6 +34,20 @@ pub(super) fn ids(conn: &Connection) -> Result<Vec<TaskId>, Stop> {
     Ok(ids.into_iter().flatten().collect())
 }
 
+/// Returns what is committed but belongs to no task.
+pub(super) fn outside(conn: &Connection, limit: u32) -> Result<Vec<Outside>, Stop> {
+    let unnamed = inconsistent::without_id(conn)?
+        .into_iter()
+        .map(|what| Outside {
+            what,
+            refused: Some("its id cannot be read".to_owned()),
+            is_task: true,
+            refused_at: None,
+        });
+    let rows = inbox::outside(conn, limit)?;
+    Ok(unnamed.chain(rows).take(limit as usize).collect())
+}
+
 pub(super) fn export(conn: &Connection, id: &TaskId) -> Result<Exported, Stop> {
     let record = query::get(conn, id)?;
     let mut lost = conn.prepare_cached(
@@ -44,8 +58,16 @@ pub(super) fn export(conn: &Connection, id: &TaskId) -> Result<Exported, Stop> {
     let history = history::history(conn, id, u32::MAX)?;
     let log = log_lines::read(conn, id, 0)?;
     let log = rules::log_lines::whole(id, log)?;
+    let holds_key = match &record.task.unique {
+        None => false,
+        Some(unique) => {
+            let mut holder = conn.prepare_cached("SELECT n FROM windlass_unique WHERE key = ?1")?;
+            let holder: Option<i64> = first(&mut holder, [unique.key()], |row| row.get(0))?;
+            holder.is_some_and(|holder| holder as u64 == record.order)
+        }
+    };
     let exported = Exported::new(record, lost_by.flatten(), commands, history)?;
-    Ok(exported.with_log(log))
+    Ok(exported.with_log(log).with_key(holds_key))
 }
 
 /// Imports a task with everything that belongs to it.
@@ -78,12 +100,28 @@ pub(super) fn import(batch: &mut Batch<'_>, exported: &Exported) -> Result<(), S
         let last = put_history(batch, n, &exported)?;
         let (task, at) = (&exported.task, micros(exported.submitted_at));
         submit::insert(batch, n, task, &submit::optional(task)?, at)?;
-        submit::take_key(batch, n, task, exported.submitted_at)?;
+        take_key(batch, n, &exported)?;
         state(batch, n, last, &exported)?;
         log_lines::put(batch, n, &exported.log)?;
         let mut commands = exported.commands.iter();
         commands.try_for_each(|one| put_command(batch, n, one))
     })
+}
+
+/// Gives an imported task its unique key, if it is to have it.
+fn take_key(batch: &Batch<'_>, n: i64, exported: &Exported) -> Result<(), Stop> {
+    let Some(unique) = &exported.task.unique else {
+        return Ok(());
+    };
+    let until = batch.first(
+        "SELECT u.until FROM windlass_unique u JOIN windlass_tasks t ON t.n = u.n WHERE u.key = ?1 AND u.n <> ?2",
+        (unique.key(), n),
+        |row| Ok(time(row.get(0)?)),
+    )?;
+    if exported.takes_key(until) {
+        submit::take_key(batch, n, &exported.task, exported.submitted_at)?;
+    }
+    Ok(())
 }
 
 /// Writes the history and returns the number of its last change.
@@ -190,29 +228,23 @@ fn put_command(batch: &Batch<'_>, n: i64, command: &CommandRecord) -> Result<(),
     Ok(())
 }
 
+impl SqliteStore {
+    /// Ends the claims of ended leases. They end with the next write of any process, and after a copy there may be none.
+    pub(super) async fn look_for_ended_leases(&self) -> Result<(), Error> {
+        let look = self.0.writer.run("look for ended leases", 1, |_| Ok(()));
+        look.await
+    }
+}
+
 #[async_trait]
 impl Transfer for SqliteStore {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
-        // The claims of ended leases end with the next write of any process. After a copy there may be
-        // none.
-        let look = self.0.writer.run("look for ended leases", 1, |_| Ok(()));
-        look.await?;
+        self.look_for_ended_leases().await?;
         self.0.readers.run("list tasks", ids).await
     }
 
     async fn outside(&self, limit: u32) -> Result<Vec<Outside>, Error> {
-        let read = move |conn: &_| {
-            let unnamed = inconsistent::without_id(conn)?
-                .into_iter()
-                .map(|what| Outside {
-                    what,
-                    refused: Some("its id cannot be read".to_owned()),
-                    is_task: true,
-                    refused_at: None,
-                });
-            let rows = inbox::outside(conn, limit)?;
-            Ok(unnamed.chain(rows).take(limit as usize).collect())
-        };
+        let read = move |conn: &_| outside(conn, limit);
         let verb = "read what is in no task";
         self.0.readers.run(verb, read).await
     }
@@ -235,6 +267,10 @@ impl Transfer for SqliteStore {
 
     async fn backup(&self, to: &Path) -> Result<Backup, Error> {
         self.back_up(to).await
+    }
+
+    async fn moment(&self) -> Result<Moment, Error> {
+        self.at_one_moment().await
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

@@ -7,7 +7,10 @@ use super::{
     kit::{Kit, id, task},
     strangers::{elsewhere, export, import},
 };
-use crate::store::{ChangeKind, Error, IfExists, NodeCommand, NodeSpec, Submit, copy::Copied};
+use crate::store::{
+    ChangeKind, Error, IfExists, NodeCommand, NodeSpec, Submit,
+    copy::{Copied, Copier},
+};
 
 /// Submits a task that waits, one that has waited and ended, and the tasks that they wait for.
 async fn fill_with_waits(kit: &Kit) -> Vec<TaskId> {
@@ -118,4 +121,35 @@ pub async fn a_copied_store_takes_no_tasks_and_no_nodes(harness: &dyn Harness) {
     assert!(may_join.is_none(), "{may_join:?}");
     let node = kit.node("n").await;
     kit.claim(&node, "a").await;
+}
+
+/// A command that is sent after the comparison and before the mark is in neither store otherwise: the copy reports the task and
+/// leaves no mark. The next copy has it.
+pub async fn what_changes_before_the_mark_is_reported(harness: &dyn Harness) {
+    let (kit, to) = (Kit::new(harness).await, elsewhere().await);
+    for name in ["a", "b"] {
+        kit.submit(name).await;
+    }
+    let copier = Copier::new(&kit.store, &to.store).replace(true);
+    for (sent, whole) in [(true, false), (false, true)] {
+        let mut report = copier.run(|_| ()).await.expect("copied");
+        copier.verify(&mut report, |_| ()).await.expect("compared");
+        assert!(report.is_whole(), "{report:?}");
+        if sent {
+            kit.send("a", "late", Command::Pause).await;
+        }
+        copier
+            .finish(&mut report, "elsewhere")
+            .await
+            .expect("finished");
+        assert_eq!(report.is_whole(), whole, "{report:?}");
+        let named = report.wrong.iter().map(|one| one.id.as_str());
+        assert_eq!(
+            named.collect::<Vec<_>>(),
+            if sent { vec!["a"] } else { Vec::new() }
+        );
+        let mark = kit.transfer().copied().await.expect("the mark");
+        assert_eq!(mark.is_some(), whole);
+    }
+    assert_eq!(to.get("a").await.commands, 1);
 }

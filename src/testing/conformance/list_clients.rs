@@ -80,6 +80,7 @@ macro_rules! __conformance_of_clients {
                 a_key_is_taken_at_once_by_one_of_many,
                 keys_are_durable needs Reopen,
                 a_moved_task_has_its_key needs Transfer,
+                moved_keys_keep_their_holders needs Transfer,
             }
             spared {
                 retention_spares_what_a_waiting_task_names,

@@ -20,10 +20,17 @@ macro_rules! __conformance_of_data {
                 a_task_that_is_too_large_is_refused needs Transfer,
                 imported_ended_tasks_can_be_retried_and_purged needs Transfer,
             }
+            moments {
+                what_a_transaction_moves_is_exported_once needs Transfer,
+                a_moment_does_not_change needs Transfer,
+                nodes_and_claims_are_those_of_the_moment needs Transfer,
+                times_of_a_task_are_the_same_in_every_store needs Transfer,
+            }
             copies {
                 a_waiting_task_from_another_store_keeps_its_history needs Transfer,
                 a_waiting_task_for_another_store_keeps_its_history needs Transfer,
                 a_copied_store_takes_no_tasks_and_no_nodes needs Transfer,
+                what_changes_before_the_mark_is_reported needs Transfer,
             }
             replacing {
                 a_copy_that_is_refused_leaves_the_target needs Transfer,

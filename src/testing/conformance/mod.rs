@@ -83,6 +83,7 @@ mod list_nodes;
 mod list_states;
 pub mod logs;
 pub mod long_waits;
+pub mod moments;
 pub mod moving;
 pub mod pages;
 pub mod places;

@@ -243,3 +243,39 @@ pub async fn a_moved_task_has_its_key(harness: &dyn Harness) {
     import(&kit, export(&from, &[id("a")]).await).await;
     assert_refused(&kit, fresh(unique("b")), "a").await;
 }
+
+/// After an import each key has the holder that it had in the other store, whatever its period is, and a key that was free
+/// is free. The comparison of two tasks names the key.
+pub async fn moved_keys_keep_their_holders(harness: &dyn Harness) {
+    let (here, there) = (Kit::new(harness).await, elsewhere().await);
+    let node = there.node("n").await;
+    // Two have taken a key from an ended task with a longer period. One of the two is deleted later.
+    for (key, old, new) in [("mail", "a", "b"), ("free", "c", "d")] {
+        there.submit_task(with_key(task(old), key, 24 * HOUR)).await;
+        let mut claimed = there.claim(&node, old).await;
+        there.commit(&mut claimed, &Message::complete()).await;
+        let replacing = with_key(task(new), key, HOUR);
+        let submitted = there.try_submit(with_rule(replacing, IfExists::ReplaceFinished));
+        assert_eq!(submitted.await.expect("submitted"), Submitted::New);
+    }
+    there.delete("d").await;
+    there.coordinator().leave(&node).await.expect("left");
+    let ids = there.transfer().ids().await.expect("the ids");
+    let sent = export(&there, &ids).await;
+    let back = elsewhere().await;
+    for (from, to) in [(&there, &here), (&here, &back)] {
+        import(to, export(from, &ids).await).await;
+        let came = export(to, &ids).await;
+        for (sent, came) in sent.iter().zip(&came) {
+            assert_eq!(sent.holds_key, came.holds_key, "{}", sent.task.id);
+            assert_eq!(sent.difference(came), None);
+        }
+        assert_refused(to, fresh(unique("other")), "b").await;
+    }
+    for kit in [&here, &back] {
+        kit.submit_task(with_key(task("e"), "free", HOUR)).await;
+    }
+    let holders = sent.iter().map(|one| one.holds_key);
+    let expected = [Some(false), Some(true), Some(false)];
+    assert_eq!(holders.collect::<Vec<_>>(), expected);
+}

@@ -8,8 +8,8 @@ use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 use super::{FaultyStore, Operation};
 use crate::store::{
     self, Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Exported,
-    Filter, LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Order, Page,
-    Purge, RefusedRows, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats,
+    Filter, LimitUse, Limits, Moment, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Order,
+    Page, Purge, RefusedRows, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats,
     Transaction, Transfer,
     copy::{Backup, Copied, Outside},
     examine::{Examination, Finding},
@@ -200,6 +200,11 @@ impl Transfer for FaultyStore {
 
     fn file(&self) -> Option<&Path> {
         self.inner.transfer().ok().and_then(Transfer::file)
+    }
+
+    async fn moment(&self) -> Result<Moment, Error> {
+        self.call(Operation::Read, self.inner.transfer()?.moment())
+            .await
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use etcd_client::{AlarmAction, AlarmType, WatchOptions};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{examine::Doctor, keys::OPERATION};
 use crate::store::{
@@ -18,12 +18,27 @@ use crate::store::{
 
 /// The number of revisions that is reported as a warning.
 const MUCH_HISTORY: i64 = 5_000_000;
+/// How often members that do not agree on a leader are asked again, and the pause before it.
+const ELECTIONS: u32 = 2;
+const ELECTION: Duration = Duration::from_secs(1);
 
 impl Doctor {
     pub(crate) async fn examine_cluster(&self, how: &Examination) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut members = Vec::new();
-        for (endpoint, answer) in self.members.ask(OPERATION).await {
+        let mut answers = self.members.ask(OPERATION).await;
+        for _ in 0..ELECTIONS {
+            let leaders = answers
+                .iter()
+                .filter_map(|(_, answer)| Some(answer.as_ref().ok()?.leader));
+            if is_agreed(leaders) {
+                break;
+            }
+            // Each answers at its own moment: during an election they name several leaders, or none.
+            sleep(ELECTION).await;
+            answers = self.members.ask(OPERATION).await;
+        }
+        for (endpoint, answer) in answers {
             match answer {
                 Ok(member) => members.push(member),
                 Err(error) => findings.push(Finding::new(
@@ -99,7 +114,9 @@ impl Doctor {
                 ..Finding::ok("history", found)
             });
         }
-        Ok(history(now - self.compacted().await?, now))
+        // Read later: another program may have compacted in between.
+        let compacted = self.compacted().await?;
+        Ok(history((now - compacted).max(0), now))
     }
 
     /// Reads the revision that the history was compacted to; 0 when it never was.
@@ -189,13 +206,18 @@ fn versions(members: &[Member]) -> Finding {
     Finding::ok("version", found)
 }
 
+/// Returns whether the members name one leader. No member names none.
+fn is_agreed(leaders: impl Iterator<Item = u64>) -> bool {
+    let mut leaders: Vec<u64> = leaders.collect();
+    leaders.sort_unstable();
+    leaders.dedup();
+    !leaders.contains(&0) && leaders.len() <= 1
+}
+
 fn leader(members: &[Member]) -> Finding {
     let errors = members.iter().flat_map(|m| &m.errors);
     let errors: Vec<&str> = errors.map(String::as_str).collect();
-    let mut leaders: Vec<u64> = members.iter().map(|m| m.leader).collect();
-    leaders.sort_unstable();
-    leaders.dedup();
-    if leaders.contains(&0) || leaders.len() > 1 {
+    if !is_agreed(members.iter().map(|member| member.leader)) {
         let advice = "check the network between the members, and whether a quorum of them runs";
         let found = format!("the members do not agree on a leader {}", errors.join("; "));
         return Finding::new("leader", Verdict::Error, found, advice);
@@ -223,6 +245,18 @@ mod tests {
         Member {
             skew,
             ..member("m", 0, None)
+        }
+    }
+
+    #[test]
+    fn members_agree_when_all_name_one_leader() {
+        for (leaders, agreed) in [
+            (&[7, 7, 7][..], true),
+            (&[7, 8], false),
+            (&[7, 0], false),
+            (&[], true),
+        ] {
+            assert_eq!(is_agreed(leaders.iter().copied()), agreed, "{leaders:?}");
         }
     }
 

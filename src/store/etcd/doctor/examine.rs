@@ -14,7 +14,7 @@ use crate::store::{
         client::Fault,
         read::Access,
         schema::{
-            RAISE, Registration, Restored,
+            KeyValue, RAISE, Registration, Restored,
             format::{FOREIGN_ADVICE, FOREIGN_NODES},
             json::parse,
             registrations::{self, METAFORA},
@@ -28,6 +28,14 @@ use crate::store::{
 const CALLS: usize = 10;
 /// The number of keys on one lease above which etcd stalls when the lease ends.
 const MANY_KEYS: usize = 5000;
+
+/// Returns whether a key is still as it was read. A lease is read later than the keys on it: the key of a node that has left in
+/// between is gone with its lease, and that of one that has joined again has another.
+fn is_still_there(read: &KeyValue, now: Option<&KeyValue>) -> bool {
+    now.is_some_and(|now| {
+        (now.create_revision(), now.lease()) == (read.create_revision(), read.lease())
+    })
+}
 
 /// Examines the mark of a copy; `None` without a mark.
 fn copied(mark: Result<Option<Copied>, Fault>) -> Option<Finding> {
@@ -155,7 +163,7 @@ impl Doctor {
             };
             if lasts {
                 live += 1;
-            } else {
+            } else if is_still_there(kv, self.read_again(kv).await?.as_ref()) {
                 stale.add(name);
             }
         }
@@ -197,7 +205,8 @@ impl Doctor {
             *keys.entry(kv.lease()).or_default() += 1;
         }
         for (lease, count) in &keys {
-            if *lease != 0 && !known.contains_key(lease) {
+            // The leases of a node end one after the other: those that have ended by now belong to no lost node.
+            if *lease != 0 && !known.contains_key(lease) && self.lasts(*lease).await? {
                 without.add(format!("{lease:x} ({count} claims)"));
             }
             if *count > MANY_KEYS {
@@ -224,6 +233,12 @@ impl Doctor {
         ])
     }
 
+    /// Reads a key as it is now.
+    async fn read_again(&self, kv: &KeyValue) -> Result<Option<KeyValue>, Error> {
+        let key = String::from_utf8_lossy(kv.key()).into_owned();
+        self.access.reader.key(&key, OPERATION).await
+    }
+
     /// Returns whether a lease has not expired.
     async fn lasts(&self, lease: i64) -> Result<bool, Error> {
         match self.access.link().lease(lease).await {
@@ -231,5 +246,31 @@ impl Doctor {
             Err(fault @ (Fault::Unknown(_) | Fault::NotNow(_))) => Err(fault.into_error(OPERATION)),
             Err(_) => Ok(false),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_has_left_since_its_key_was_read_is_no_error() {
+        let read = KeyValue {
+            lease: 7,
+            ..KeyValue::new("/n/nodes/w/_metafora", "{}", 9)
+        };
+        let changed = |change: fn(&mut KeyValue)| {
+            let mut now = read.clone();
+            change(&mut now);
+            is_still_there(&read, Some(&now))
+        };
+        assert!(!is_still_there(&read, None), "it has left");
+        assert!(
+            !changed(|now| (now.created, now.lease) = (12, 8)),
+            "it has joined again"
+        );
+        assert!(!changed(|now| now.lease = 8));
+        assert!(changed(|now| now.written = 12), "its status was written");
+        assert!(changed(|_| ()));
     }
 }

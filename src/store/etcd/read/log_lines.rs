@@ -6,6 +6,7 @@ use super::Reader;
 use crate::store::{
     Error, StoredLog,
     etcd::{
+        client::Fault,
         schema::{KeyValue, end_of, json::parse},
         write::log_lines::KnownLog,
     },
@@ -15,8 +16,13 @@ use crate::store::{
 const OPERATION: &str = "read the log lines of a task";
 
 impl Reader {
-    /// Returns the log of a task from the part with this number on.
-    pub(crate) async fn log_parts(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
+    /// Returns the log of a task from the part with this number on, as of this revision (0: the newest).
+    pub(crate) async fn log_parts(
+        &self,
+        id: &TaskId,
+        from: u64,
+        revision: i64,
+    ) -> Result<StoredLog, Fault> {
         let prefix = self.keys.log(id);
         let mut log = StoredLog::default();
         let mut take = |kv: KeyValue| {
@@ -29,8 +35,9 @@ impl Reader {
             }
         };
         let from = format!("{prefix}{from:012}");
-        let read = self.link.scan(0, &from, &end_of(&prefix), &mut take).await;
-        read.map_err(|fault| fault.into_error(OPERATION))?;
+        self.link
+            .scan(revision, &from, &end_of(&prefix), &mut take)
+            .await?;
         Ok(log)
     }
 

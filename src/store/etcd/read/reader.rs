@@ -107,7 +107,16 @@ fn chunks(mut tasks: &[(TaskId, KeySet)], operations: usize) -> Vec<&[(TaskId, K
 impl Reader {
     /// Reads tasks.
     pub(crate) async fn read_many(&self, ids: &[TaskId]) -> Vec<Result<Snapshot, Fault>> {
-        self.read_at(&with(ids, KeySet::ALL), 0).await
+        self.read_many_at(ids, 0).await
+    }
+
+    /// Reads tasks as of a revision; 0 stands for the newest one.
+    pub(crate) async fn read_many_at(
+        &self,
+        ids: &[TaskId],
+        revision: i64,
+    ) -> Vec<Result<Snapshot, Fault>> {
+        self.read_at(&with(ids, KeySet::ALL), revision).await
     }
 
     /// Reads some keys of tasks as of a revision; 0 stands for the newest one.

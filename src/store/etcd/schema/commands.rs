@@ -11,7 +11,7 @@ use super::{
     kv::KeyValue,
     numbers::number,
 };
-use crate::store::{ChangeKind, CommandRecord, Error};
+use crate::store::{ChangeKind, CommandRecord, Error, rules::kept_time::kept};
 
 /// The largest result or payload, in bytes, that is kept with the outcome of a command.
 const CONTENT_KEPT: usize = 4096;
@@ -70,7 +70,7 @@ impl Stored {
         (place, by): (u32, Option<&Author>),
     ) -> Result<String, Error> {
         let sent = Sent {
-            sent_at: Some(at),
+            sent_at: Some(kept(at)),
             by: by.cloned(),
             place,
             ..Sent::default()
@@ -84,7 +84,7 @@ impl Stored {
     /// Returns the value of a command from another store, queued or with its outcome.
     pub(crate) fn of(command: &CommandRecord) -> Result<String, Error> {
         let sent = Sent {
-            sent_at: Some(command.sent_at),
+            sent_at: Some(kept(command.sent_at)),
             by: command.by.clone(),
             place: 0,
             order: Some(command.order),
@@ -145,7 +145,7 @@ impl Stored {
             revision: kv.mod_revision(),
             text,
             command: parse(kv).or_else(|reason| readable.ok_or(reason)),
-            sent_at: sent.sent_at.unwrap_or(Timestamp::UNIX_EPOCH),
+            sent_at: kept(sent.sent_at.unwrap_or(Timestamp::UNIX_EPOCH)),
             by: match name.is_none_or(|name| name.starts_with(SLOT)) {
                 true => Some(Author::metafora()),
                 false => sent.by,

@@ -12,7 +12,7 @@ use super::{
     numbers::number,
     phrase::{self, Phrase},
 };
-use crate::store::{Change, ChangeKind, Error};
+use crate::store::{Change, ChangeKind, Error, rules::kept_time::kept};
 
 /// The changes of one write: `/NS/history/ID/VERSION` in a shared namespace, and a line of the state or of a block in
 /// the layout `Compact` ([`Recent`](super::Recent)).
@@ -55,7 +55,7 @@ impl Entry {
         what: &[ChangeKind],
     ) -> Result<String, Error> {
         let entry = Self {
-            at,
+            at: kept(at),
             place,
             version: None,
             revision: None,
@@ -79,9 +79,8 @@ impl Entry {
         (place, by): (u32, Option<&Author>),
         what: &[ChangeKind],
     ) -> Result<String, Error> {
-        let microsecond = Timestamp::from_microsecond(at.as_microsecond());
         let line = Line {
-            at: microsecond.unwrap_or(at),
+            at: kept(at),
             place,
             by,
             what: what.iter().map(Phrase::of).collect(),
@@ -92,7 +91,7 @@ impl Entry {
     /// Returns the value of a change from another store.
     pub(crate) fn of(change: &Change) -> Result<String, Error> {
         let entry = Self {
-            at: change.at,
+            at: kept(change.at),
             place: 0,
             version: None,
             revision: None,
@@ -147,7 +146,7 @@ impl Entry {
                 }
                 Change {
                     seq: self.seq.unwrap_or_else(|| number(revision, place)),
-                    at: self.at,
+                    at: kept(self.at),
                     task: id.clone(),
                     by: by.clone(),
                     what,

@@ -251,6 +251,7 @@ impl Keys {
             || self.strip(key, "meta/transactions/").is_some()
             || self.split_slot(key).is_some()
             || self.strip(key, "meta/unique/").is_some()
+            || self.strip(key, meta::MOMENT).is_some()
             || self.strip(key, meta::AUDIT).is_some()
             || self.strip(key, meta::VALUE).is_some()
             || self.strip(key, PROPS_APART).is_some()

@@ -17,7 +17,7 @@ use super::{
     numbers::number,
     slots::Slot,
 };
-use crate::store::Error;
+use crate::store::{Error, rules::kept_time::kept};
 
 fn first() -> u32 {
     FIRST_DATA_VERSION
@@ -86,7 +86,7 @@ impl Envelope {
             waits: task.waits.is_some(),
             paused: task.paused,
             terms: task.terms().map(Box::new),
-            submitted_at: Some(submitted_at),
+            submitted_at: Some(kept(submitted_at)),
             place,
             order: None,
             data_version: FIRST_DATA_VERSION,
@@ -168,7 +168,8 @@ impl Envelope {
     }
 
     pub(crate) fn submitted_at(&self) -> Timestamp {
-        self.submitted_at.unwrap_or(Timestamp::UNIX_EPOCH)
+        // An earlier version has stored nanoseconds.
+        kept(self.submitted_at.unwrap_or(Timestamp::UNIX_EPOCH))
     }
 
     /// Returns the state of a task that was never claimed, which no key stores.
@@ -292,7 +293,7 @@ impl Parked {
         let (until, ready) = match state.status {
             TaskStatus::Sleeping { until } => (Some(until), None),
             TaskStatus::Paused => (None, None),
-            TaskStatus::Runnable | TaskStatus::Fault if state.since > submitted_at => {
+            TaskStatus::Runnable | TaskStatus::Fault if kept(state.since) > kept(submitted_at) => {
                 (None, Some(state.since))
             }
             _ => return None,

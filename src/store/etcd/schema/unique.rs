@@ -11,7 +11,7 @@ use super::{
 };
 use crate::store::{
     Error,
-    rules::{facts::Holder, unique::until},
+    rules::{facts::Holder, kept_time::kept, unique::until},
 };
 
 /// `/NS/meta/unique/KEY`. A record whose task is gone is ignored.
@@ -27,6 +27,7 @@ impl Unique {
     /// Returns the key and the record of a task that is submitted at this time; `None` without a unique key.
     pub(crate) fn of(task: &Task, submitted_at: Timestamp) -> Option<(&str, Self)> {
         let unique = task.unique.as_ref()?;
+        let submitted_at = kept(submitted_at);
         let record = Self {
             task: task.id.clone(),
             submitted_at,

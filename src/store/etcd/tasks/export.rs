@@ -4,12 +4,12 @@ use etcd_client::{GetOptions, Txn, TxnOp, TxnOpResponse};
 use futures::{StreamExt, stream};
 use windlass_statemachine::TaskId;
 
-use super::query::Queries;
 use crate::store::{
     CommandRecord, Error, Exported,
     etcd::{
-        client::kvs,
-        schema::{Entry, Envelope, KeyValue, Snapshot, Stored, end_of},
+        client::{Fault, kvs},
+        read::Reader,
+        schema::{Entry, Envelope, KeyValue, Part, Snapshot, Stored, Unique, end_of},
     },
     rules,
 };
@@ -26,28 +26,78 @@ fn count(response: TxnOpResponse) -> i64 {
     }
 }
 
-impl Queries {
-    /// Lists the ids of all tasks, in submit order.
-    pub(crate) async fn ids(&self) -> Result<Vec<TaskId>, Error> {
+/// Reads the tasks of a namespace for another store.
+#[derive(Clone)]
+pub(crate) struct Exports {
+    reader: Reader,
+    /// The revision of every read; 0 for the newest of each.
+    revision: i64,
+}
+
+/// The tasks of a namespace.
+#[derive(Default)]
+pub(crate) struct Ids {
+    /// In submit order.
+    pub(crate) tasks: Vec<TaskId>,
+    /// How many have an owner.
+    pub(crate) claimed: u64,
+}
+
+impl Exports {
+    /// Reads the present state.
+    pub(crate) fn new(reader: &Reader) -> Self {
+        Self::at(reader, 0)
+    }
+
+    /// Reads the state of a revision.
+    pub(crate) fn at(reader: &Reader, revision: i64) -> Self {
+        let reader = reader.clone();
+        Self { reader, revision }
+    }
+
+    /// Returns the error for a fault.
+    pub(crate) fn failed(&self, fault: Fault, operation: &'static str) -> Error {
+        match fault {
+            Fault::Compacted if self.revision > 0 => Error::unavailable(
+                "export the store",
+                format!(
+                    "another program has compacted etcd after revision {}, which the export reads; export again, and turn \
+                     the automatic compaction of the members off meanwhile",
+                    self.revision
+                ),
+            ),
+            fault => fault.into_error(operation),
+        }
+    }
+
+    /// Lists the ids of all tasks.
+    pub(crate) async fn ids(&self) -> Result<Ids, Error> {
         let mut tasks: Vec<(u64, TaskId)> = Vec::new();
+        let mut claimed = 0;
         for folder in ["tasks/", "finished/"] {
             let from = format!("{}{folder}", self.reader.keys.root());
             let mut take = |kv: KeyValue| {
                 let id = self.reader.keys.strip(kv.key(), folder);
                 let Some(id) = id.and_then(|id| TaskId::new(id).ok()) else {
+                    let is_owner =
+                        matches!(self.reader.keys.split(kv.key()), Some((_, Part::Owner)));
+                    claimed += u64::from(is_owner);
                     return;
                 };
                 let envelope = Envelope::read(&kv).or_else(|_| Envelope::foreign());
                 tasks.push((envelope.map_or(0, |envelope| envelope.order(&kv)), id));
             };
             let scanned = (self.reader.link)
-                .scan(0, &from, &end_of(&from), &mut take)
+                .scan(self.revision, &from, &end_of(&from), &mut take)
                 .await;
-            scanned.map_err(|fault| fault.into_error("list the tasks"))?;
+            scanned.map_err(|fault| self.failed(fault, "list the tasks"))?;
         }
         tasks.sort();
         tasks.dedup_by(|a, b| a.1 == b.1);
-        Ok(tasks.into_iter().map(|(_, id)| id).collect())
+        Ok(Ids {
+            tasks: tasks.into_iter().map(|(_, id)| id).collect(),
+            claimed,
+        })
     }
 
     pub(crate) async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
@@ -59,9 +109,10 @@ impl Queries {
     }
 
     async fn export_some(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
-        let all = self.reader.read_many(ids).await;
+        let all = self.reader.read_many_at(ids, self.revision).await;
+        let at = || GetOptions::new().with_revision(self.revision);
         let range = |from: String| {
-            let options = GetOptions::new().with_range(end_of(&from));
+            let options = at().with_range(end_of(&from));
             TxnOp::get(from, Some(options))
         };
         let further = ids.iter().flat_map(|id| {
@@ -71,7 +122,7 @@ impl Queries {
             );
             // Only the number of parts: few tasks have a log, which may be large.
             let log = self.reader.keys.log(id);
-            let options = GetOptions::new().with_range(end_of(&log)).with_count_only();
+            let options = at().with_range(end_of(&log)).with_count_only();
             [
                 range(outcomes),
                 range(histories),
@@ -84,7 +135,7 @@ impl Queries {
             Err(fault) => {
                 return ids
                     .iter()
-                    .map(|_| Err(fault.clone().into_error(EXPORT)))
+                    .map(|_| Err(self.failed(fault.clone(), EXPORT)))
                     .collect();
             }
         };
@@ -93,11 +144,19 @@ impl Queries {
             let outcomes = further.next().map(kvs).unwrap_or_default();
             let entries = further.next().map(kvs).unwrap_or_default();
             let parts = further.next().map_or(0, count);
-            let read = read.map_err(|fault| fault.into_error(EXPORT));
-            let one = read.and_then(|found| self.exported(id, &found, &outcomes, &entries));
+            let read = read.map_err(|fault| self.failed(fault, EXPORT));
+            let one = read.and_then(|found| {
+                let one = self.exported(id, &found, &outcomes, &entries)?;
+                Ok((one, found))
+            });
+            let one = match one {
+                Ok((one, found)) if one.task.unique.is_some() => self.with_key(one, &found).await,
+                one => one.map(|(one, _)| one),
+            };
             exported.push(match one {
                 Ok(one) if parts > 0 => {
-                    let log = self.reader.log_parts(id, 0).await;
+                    let log = self.reader.log_parts(id, 0, self.revision).await;
+                    let log = log.map_err(|fault| self.failed(fault, EXPORT));
                     let log = log.and_then(|log| rules::log_lines::whole(id, log));
                     log.map(|log| one.with_log(log))
                 }
@@ -105,6 +164,23 @@ impl Queries {
             });
         }
         exported
+    }
+
+    /// Notes whether the task has its unique key.
+    async fn with_key(&self, exported: Exported, found: &Snapshot) -> Result<Exported, Error> {
+        let Some(unique) = &exported.task.unique else {
+            return Ok(exported);
+        };
+        let name = self.reader.keys.unique(unique.key());
+        let mut client = self.reader.link.kv();
+        let options = GetOptions::new().with_revision(self.revision);
+        let read = self.reader.link.call(client.get(name, Some(options))).await;
+        let mut read = read.map_err(|fault| self.failed(fault, EXPORT))?;
+        let record = read.take_kvs().pop().map(KeyValue::from);
+        let record = record.as_ref().and_then(Unique::read);
+        let holder = record.filter(|record| *record.task() == exported.task.id);
+        let holder = holder.and_then(|record| record.holder(unique.key(), found));
+        Ok(exported.with_key(holder.is_some()))
     }
 
     fn exported(

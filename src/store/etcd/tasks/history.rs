@@ -8,7 +8,8 @@ use crate::store::{Change, Error, StoredLog, etcd::schema::Entry};
 impl Queries {
     /// Returns the log lines of a task from the part with this number on.
     pub(crate) async fn log(&self, id: &TaskId, from: u64) -> Result<StoredLog, Error> {
-        let log = self.reader.log_parts(id, from).await?;
+        let log = self.reader.log_parts(id, from, 0).await;
+        let log = log.map_err(|fault| fault.into_error("read the log lines of a task"))?;
         if log == StoredLog::default()
             && !self
                 .reader

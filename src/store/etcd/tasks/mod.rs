@@ -8,7 +8,9 @@ mod command;
 mod delete;
 mod export;
 mod history;
+pub(crate) mod hold;
 mod identity;
+mod moment;
 mod query;
 mod raise;
 mod record_lease;
@@ -22,6 +24,7 @@ pub(crate) mod values;
 
 pub(crate) use command::Commands;
 pub(crate) use delete::Deletes;
+pub(crate) use export::Exports;
 pub(crate) use query::Queries;
 pub(crate) use raise::fences_above;
 pub(crate) use record_lease::RecordLease;

@@ -64,15 +64,21 @@ impl Swaps {
         done.written.ok_or_else(|| Error::task_exists(id))
     }
 
-    /// Adds the unique key of an imported task, unless another task has it for longer.
+    /// Adds the unique key of an imported task, if it is to have it.
     pub(crate) async fn take_key(&self, item: &mut Item, exported: &Exported) -> Result<(), Error> {
         let Some((key, record)) = Unique::of(&exported.task, exported.submitted_at) else {
             return Ok(());
         };
         let name = self.reader().keys.unique(key);
         let there = self.reader().key(&name, IMPORT).await?;
-        let there = there.as_ref().and_then(Unique::read);
-        if there.is_none_or(|there| there.until < record.until) {
+        let mut until = None;
+        if let Some(there) = there.as_ref().and_then(Unique::read)
+            && *there.task() != exported.task.id
+        {
+            let found = self.reader().found(there.task(), IMPORT).await?;
+            until = there.holder(key, &found).map(|holder| holder.until);
+        }
+        if exported.takes_key(until) {
             item.put(&name, record.write()?);
             item.touch_key(key);
         }

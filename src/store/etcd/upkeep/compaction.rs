@@ -21,6 +21,7 @@ use crate::store::{
             json::{parse, write},
             revision,
         },
+        tasks::hold,
         write::Item,
     },
     retention::PruneClock,
@@ -114,10 +115,13 @@ impl Compaction {
         }
         // Before the mark is written: if the quota is full, only a compaction makes room.
         let mut compacted = None;
-        if let Some(old) = marks.note((now, latest), newest, after)
-            && self.access.link().compact(old).await?
-        {
-            compacted = Some(old);
+        if let Some(old) = marks.note((now, latest), newest, after) {
+            // Read after `newest`: an export that is not among these reads a later revision than `old`.
+            let held = hold::first(&self.access.reader).await?;
+            let old = held.map_or(old, |held| old.min(held));
+            if self.access.link().compact(old).await? {
+                compacted = Some(old);
+            }
         }
         let mut item = Item::new("compaction");
         item.when_at(&key, revision(kvs.first()));

@@ -131,6 +131,7 @@ mod tests {
             commands: Vec::new(),
             history: Vec::new(),
             log: Vec::new(),
+            holds_key: None,
             replaces: None,
         }
     }

@@ -8,6 +8,9 @@ use super::Keys;
 /// The folder of the lines of the namespace's history.
 pub(super) const AUDIT: &str = "meta/audit/";
 
+/// The folder of the revisions that exports read.
+pub(super) const MOMENT: &str = "meta/moments/";
+
 /// The folder of the named values.
 pub(super) const VALUE: &str = "meta/value/";
 
@@ -20,6 +23,16 @@ impl Keys {
     /// Returns the key of the record of an applied transaction.
     pub(crate) fn transaction(&self, id: &TransactionId) -> String {
         format!("{}meta/transactions/{id}", self.root)
+    }
+
+    /// Returns the prefix of the keys of exports.
+    pub(crate) fn moments(&self) -> String {
+        format!("{}{MOMENT}", self.root)
+    }
+
+    /// Returns a new key of an export. The revision that creates it is the one that the export reads.
+    pub(crate) fn moment(&self) -> String {
+        format!("{}{}", self.moments(), uuid::Uuid::now_v7())
     }
 
     /// Returns the prefix of the history of the namespace.
