@@ -215,9 +215,9 @@ async fn a_claim_of_a_dead_node_counts_as_lost() {
     assert!(claimed[0].as_ref().is_ok_and(Option::is_some));
     let lives = client.stats().await.unwrap();
     assert!(lives.kinds[0].held_back.is_empty(), "{lives:?}");
-    let mut of = lives.kinds[0].clone();
-    client.read_lost(&mut of, &[], lives.at).await.unwrap();
-    let held = of.held_back.iter();
+    let mut kinds = [(lives.kinds[0].clone(), false)];
+    client.read_lost(&mut kinds, &[], lives.at).await.unwrap();
+    let held = kinds[0].0.held_back.iter();
     let held: Vec<_> = held.map(|h| (h.reason.kind().as_str(), h.tasks)).collect();
     assert_eq!(held, [("lost", 1)]);
 }
