@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal as signals
 import socket
@@ -205,9 +206,9 @@ def test_an_async_task_that_is_cancelled_before_its_first_step_is_released() -> 
         host.tasks = {"short": short}
         host.loop, host.out = asyncio.get_running_loop(), []
         claim = {"id": "a", "kind": "short", "fence": 1, "run": 1, "n": 1}
-        host.handle(["start", 1, claim])
+        host.handle(["start", 1, claim, json.dumps(claim)])
         host.handle(["stop", 1, {"reason": "shutdown", "interrupt": True}])
-        host.handle(["start", 2, {**claim, "id": "b"}])
+        host.handle(["start", 2, claim, json.dumps(claim)])
         for _ in range(5):
             await asyncio.sleep(0)
         ends = {key: text for name, key, text, _ in link.messages() if name == "return"}

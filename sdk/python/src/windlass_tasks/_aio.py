@@ -26,9 +26,6 @@ P = TypeVar("P")
 _ANY: Mapping[str, type] = {}
 _LATER = (429, 503)
 _WAIT = 20.0
-_BATCH = 500
-_BATCH_BYTES = 2 << 20
-"""The most tasks, and bytes of several tasks, of one submit."""
 """The longest that one request waits for a task or an outcome, in seconds."""
 _KEPT = 10.0
 """How long a connection is kept that is not in use: proxies and servers close idle ones, some without a word."""
@@ -36,6 +33,9 @@ _MARGIN = 2.0
 """How much later than the end of a wait its answer may come, in seconds."""
 _IDLE = 45.0
 """The longest silence of a stream of changes, which has a comment every 15 s."""
+_BATCH = 500
+_BATCH_BYTES = 2 << 20
+"""The most tasks, and bytes of several tasks, of one submit."""
 
 
 class AsyncAnswer:

@@ -504,7 +504,7 @@ class Worker:
             results = [self.result(item, result) for group, result in answered for item in group]
             self.start(answer)
             self.batch = min(_ITEMS, self.batch * 2)
-            return any(results) or len(results) < len(items)
+            return any(results) or len(answer["results"]) < len(groups)
         finally:
             self.is_answered(seq)
 
