@@ -4,8 +4,8 @@
 pub(super) enum Column<'a> {
     /// They have.
     User,
-    /// They have not: a line whose program is a user is wrong.
-    None(&'a dyn Fn(&str) -> bool),
+    /// They have not: a line that begins with a user and what follows is wrong.
+    None(&'a dyn Fn(&str, &str) -> bool),
 }
 
 impl Column<'_> {
@@ -14,7 +14,7 @@ impl Column<'_> {
         let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let rest = rest.trim_start();
         match self {
-            Self::None(is_user) if !rest.is_empty() && is_user(first) => Err(format!(
+            Self::None(is_user) if !rest.is_empty() && is_user(first, rest) => Err(format!(
                 "'{first}' is the name of a user; give --user-column for a crontab with a column for the user, as \
                  /etc/crontab has it, or write a program of this name with its path"
             )),

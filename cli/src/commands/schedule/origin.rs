@@ -78,13 +78,21 @@ pub(super) async fn present(client: &Client, origin: &Origin) -> Result<Vec<Task
     }
 }
 
-/// Returns whether a word is the name of a user of this machine, and not a program in `PATH`.
-pub(super) fn is_user(word: &str) -> bool {
+/// Commands that are no program.
+const BUILT_IN: [&str; 7] = ["cd", ".", "exec", "export", "if", "umask", "ulimit"];
+
+/// Returns whether a line begins with the name of a user of this machine, and not with a program in `PATH`. Programs may have
+/// the name of a user, such as `backup`: then arguments follow, and no command.
+pub(super) fn is_user(word: &str, rest: &str) -> bool {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let is_user = users
-        .lines()
-        .any(|line| line.split(':').next() == Some(word));
-    (is_user || word == "root") && !is_program(word)
+    let mut names = users.lines().filter_map(|line| line.split(':').next());
+    let is_command = || {
+        let next = rest.split_whitespace().next().unwrap_or_default();
+        let is_path = next.starts_with('/') && !Path::new(next).is_dir();
+        is_path || BUILT_IN.contains(&next) || (!next.starts_with('-') && is_program(next))
+    };
+    word == "root" && !is_program(word)
+        || (names.any(|name| name == word) && !is_program(word) && is_command())
 }
 
 fn is_program(word: &str) -> bool {
@@ -112,7 +120,11 @@ mod tests {
 
     #[test]
     fn a_user_is_one_that_is_no_program() {
-        assert!(is_user("root"));
-        assert!(!is_user("sh") && !is_user("/bin/sh") && !is_user("nobody-of-this-name"));
+        assert!(is_user("root", "any") && is_user("nobody", "sh -c true"));
+        assert!(is_user("nobody", "/usr/bin/none") && is_user("nobody", "cd / && ls"));
+        // A program of this name, with arguments.
+        assert!(!is_user("nobody", "--all") && !is_user("nobody", "/usr"));
+        assert!(!is_user("sh", "sh") && !is_user("/bin/sh", "sh"));
+        assert!(!is_user("nobody-of-this-name", "sh"));
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn read(text: &str) -> Crontab {
-    super::read(text, &Column::None(&|_| false))
+    super::read(text, &Column::None(&|_, _| false))
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_crontab_of_a_user_is_read() {
 #[test]
 fn a_column_for_the_user_is_named_and_left_out_if_it_is_asked_for() {
     let text = "17 * * * * root run-parts /etc/cron.hourly\n@daily ann backup\n0 0 * * * ann\n0 0 * * * tar x\n";
-    let is_user = |word: &str| ["root", "ann"].contains(&word);
+    let is_user = |word: &str, _: &str| ["root", "ann"].contains(&word);
     let crontab = super::read(text, &Column::None(&is_user));
     let lines: Vec<usize> = crontab.errors.iter().map(|(line, _)| *line).collect();
     assert_eq!(lines, [1, 2], "{:?}", crontab.errors);
