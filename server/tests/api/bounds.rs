@@ -163,7 +163,7 @@ async fn a_graph_has_a_bound_in_waits() {
     }
     let graph = kit.get("/v1/tasks/t9-0/graph?limit=200").await.json();
     let edges = graph["edges"].as_array().unwrap().len();
-    assert!((500..=1100).contains(&edges), "{edges}");
+    assert!((31..=1000).contains(&edges), "{edges} of 8,130");
     assert_eq!(graph["is_cut"], true);
     let graph = kit.get("/v1/tasks/t1-0/graph?limit=200").await.json();
     assert_eq!(graph["edges"].as_array().unwrap().len(), 30);
