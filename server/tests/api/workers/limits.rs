@@ -85,6 +85,8 @@ async fn until_crowded(kit: &Kit, token: &str) -> crate::kit::Answer {
             if answer.headers.contains_key("retry-after") {
                 return answer;
             }
+            // Leaves the place to one that waits for long.
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
     let answered = tokio::time::timeout(BOUND, crowded).await;
@@ -100,7 +102,7 @@ async fn wait(router: Router, token: String) -> Response<Body> {
         if !answer.headers().contains_key("retry-after") {
             return answer;
         }
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
