@@ -23,7 +23,8 @@ async fn a_schedule_of_a_thousand_expressions_is_refused_by_name_wherever_it_is_
     let body = json!({"id": "s", "spec": spec}).to_string();
     let refused = kit.call("POST /v1/schedules", body).await;
     assert_eq!(refused.field(), "spec.cron", "{}", refused.text);
-    let made = json!({"id": "s", "spec": {"run": {"kind": "k"}, "every": ["1h"]}}).to_string();
+    let made =
+        json!({"id": "s", "spec": {"run": {"kind": "k"}, "cron": ["0 3 * * *"]}}).to_string();
     let made = kit.call("POST /v1/schedules", made).await;
     assert_eq!(made.status, 201, "{}", made.text);
     let changes = json!({"cron": crons}).to_string();
@@ -55,7 +56,7 @@ async fn patch(kit: &Kit, body: String) -> Answer {
 #[tokio::test]
 async fn a_patch_has_a_bound_in_operations_and_in_work() {
     let kit = Kit::new().await;
-    let list: Vec<u32> = (0..300_000).collect();
+    let list: Vec<u32> = (0..100_000).collect();
     let task = NewTask::new("k").id("a").props(&json!({"list": list}));
     kit.client.submit(task).await.unwrap();
     let operation = json!({"op": "add", "path": "/props/list/0", "value": 0});
@@ -104,6 +105,8 @@ async fn an_array_and_a_transaction_have_a_bound_that_is_checked_first() {
 async fn a_large_array_is_several_writes_that_let_other_requests_in_between() {
     let kit = Kit::new().await;
     let tasks = format!("[{}{{\"kind\":\"k\"}}]", "{\"kind\":\"k\"},".repeat(9_999));
+    // The server has read its tokens.
+    assert_eq!(kit.get("/v1/counts").await.status, 200);
     let mut array = std::pin::pin!(kit.call("POST /v1/tasks", tasks));
     let answer = tokio::select! {
         biased;
@@ -163,7 +166,7 @@ async fn a_graph_has_a_bound_in_waits() {
     }
     let graph = kit.get("/v1/tasks/t9-0/graph?limit=200").await.json();
     let edges = graph["edges"].as_array().unwrap().len();
-    assert!((500..=1100).contains(&edges), "{edges}");
+    assert!((31..=1000).contains(&edges), "{edges} of 8,130");
     assert_eq!(graph["is_cut"], true);
     let graph = kit.get("/v1/tasks/t1-0/graph?limit=200").await.json();
     assert_eq!(graph["edges"].as_array().unwrap().len(), 30);

@@ -85,6 +85,8 @@ async fn until_crowded(kit: &Kit, token: &str) -> crate::kit::Answer {
             if answer.headers.contains_key("retry-after") {
                 return answer;
             }
+            // Leaves the place to one that waits for long.
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
     let answered = tokio::time::timeout(BOUND, crowded).await;
@@ -100,7 +102,7 @@ async fn wait(router: Router, token: String) -> Response<Body> {
         if !answer.headers().contains_key("retry-after") {
             return answer;
         }
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
@@ -108,8 +110,9 @@ async fn wait(router: Router, token: String) -> Response<Body> {
 #[tokio::test]
 async fn waits_leave_the_places_of_reports_free_and_one_too_many_ends_early() {
     let store = store().await;
-    let server = Server::builder(&store).max_in_flight(8).build();
-    let kit = Kit::of(store, server).await;
+    // The waits that find no place ask again at once.
+    let server = Server::builder(&store).max_in_flight(8).rate(10_000_000);
+    let kit = Kit::of(store, server.build()).await;
     kit.submit("a", "k").await;
     kit.submit("b", "other").await;
     let mut worker = Worker::new(&kit.admin, "w1");
