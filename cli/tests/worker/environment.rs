@@ -204,7 +204,7 @@ fn a_command_has_no_file_of_the_caller_but_those_that_inherit_fd_names() {
         assert_eq!(got, want, "{id}: {err}");
     }
     // The file of the lines is one of the caller's, and keeps its number.
-    let read = ["run", "--print-output", "/dev/fd/8"];
+    let read = ["run", "--again", "--print-output", "/dev/fd/8"];
     let (code, out, err) = windlass("exec 8<lines;", &read);
     assert_eq!((code, out.as_str()), (0, ""), "{err}");
     for (number, says) in [
