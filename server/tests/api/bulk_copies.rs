@@ -28,14 +28,11 @@ async fn an_operation_leaves_no_task_out_after_a_copy() {
     }
     let filter = || serde_json::from_value(json!({"kind": "mail"})).unwrap();
     let action = bulk::BulkAction::Pause;
-    let count = bulk::dry_run(&client, &filter(), action, &Scope::default());
+    let (scope, counted) = (Scope::default(), filter());
+    let count = bulk::dry_run(&client, &counted, action, &scope);
     let count = count.await.unwrap();
-    let started = bulk::start(
-        &client,
-        (filter(), action),
-        (500, &count.key),
-        (&Scope::default(), None),
-    );
+    let key = (500, count.key.as_str());
+    let started = bulk::start(&client, (filter(), action), key, (&scope, None));
     let operation = started.await.unwrap();
     let last = client.get("m199").await.unwrap();
     let cursor = Query::new(Filter::default())
