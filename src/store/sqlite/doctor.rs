@@ -26,9 +26,7 @@ use super::{
 };
 use crate::store::{
     Advice, Doctor, Error, Remedy,
-    examine::{
-        Examination, Finding, Latency, Verdict, circle, joined_ahead, seconds_ahead,
-    },
+    examine::{Examination, Finding, Latency, Verdict, circle, joined_ahead, seconds_ahead},
 };
 
 const CALLS: usize = 10;

@@ -10,9 +10,8 @@ use super::{
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, FailedTasks, Filter,
-    LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Page, Purge,
-    RefusedRows, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats,
-    Transaction, Transfer,
+    LimitUse, Limits, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Page, Purge, RefusedRows,
+    Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats, Transaction, Transfer,
     copy::Copied,
     rules::{self, size::Weight},
 };

@@ -9,8 +9,8 @@ use super::{FaultyStore, Operation};
 use crate::store::{
     self, Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Exported,
     Filter, LimitUse, Limits, Moment, NamedValue, NodeCommand, NodeCommandId, NodeRecord, Order,
-    Page, Purge, RefusedRows, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord, TaskStats,
-    Transaction, Transfer,
+    Page, Purge, RefusedRows, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord,
+    TaskStats, Transaction, Transfer,
     copy::{Backup, Copied, Outside},
     examine::{Examination, Finding},
 };
