@@ -294,7 +294,7 @@ async fn each_attempt_of_a_task_with_a_limit_on_starts_is_a_start() {
     let record = world.client.wait(&id).await.unwrap();
     let starts = starts.lock().unwrap();
     assert_eq!(starts.len(), 5, "a sleep, three failures and the end");
-    assert_eq!(record.state.unwrap().claims, 5);
+    assert_eq!(record.state.claims, 5);
     for three in starts.windows(3) {
         let apart = three[2] - three[0];
         assert!(apart >= secs(10), "three starts within {apart:?}");

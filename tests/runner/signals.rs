@@ -298,7 +298,7 @@ async fn a_task_that_is_released_while_signals_wait_is_claimed_for_them() {
     };
     tokio::time::timeout(secs(30), all).await.unwrap();
     let record = world.client.wait(&waits).await.unwrap();
-    assert_eq!(record.state.unwrap().claims, 5);
+    assert_eq!(record.state.claims, 5);
 }
 
 #[tokio::test(start_paused = true)]
