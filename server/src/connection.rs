@@ -1,6 +1,6 @@
 //! [`Connection`]: how a request has come in, and the place that its connection has.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     auth::Caller,
     connections::{Connections, Crowd},
+    way::Way,
 };
 
 /// A connection, which each of its requests has as an extension. Its place is free when it is dropped.
@@ -23,19 +24,6 @@ pub(crate) struct Connection {
 /// A request that is in work on a connection. Keep it until the last byte of the answer.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Connection>);
-
-/// The way on which a connection has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// By a Unix socket, from a process of a user of this machine.
-    Socket { uid: u32 },
-    /// By TCP.
-    Tcp {
-        from: IpAddr,
-        /// Whether the bytes are encrypted until the machine of the client, here or by a proxy.
-        is_encrypted: bool,
-    },
-}
 
 impl Connection {
     /// Gives a new connection a place, at once: another one may lose its own.

@@ -14,14 +14,16 @@ use windlass::telemetry;
 use crate::{
     app::App,
     auth::{Caller, Refused, User},
-    connection::{Connection, Way},
+    connection::Connection,
     connections::Crowd,
-    in_work::{Held, Keeping},
+    in_work::Held,
+    keeping::Keeping,
     origin::{check_host, check_no_browser, check_page},
     paced::Pace,
     problem::{OfStore, Problem},
     room::Room,
     sent::{Sent, check_encoding},
+    way::Way,
 };
 
 /// The header with the id of a request.

@@ -21,6 +21,7 @@ mod connections;
 mod document;
 mod guard;
 mod in_work;
+mod keeping;
 mod key;
 mod listen;
 mod mask;
@@ -45,6 +46,7 @@ mod sent;
 mod server;
 mod settings;
 mod wait;
+mod way;
 
 pub use axum;
 

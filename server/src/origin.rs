@@ -4,11 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
 
-use crate::{
-    app::App,
-    connection::{Connection, Way},
-    problem::Problem,
-};
+use crate::{app::App, connection::Connection, problem::Problem, way::Way};
 
 /// Refuses a request that a page of another origin may have made, with the cookies of ours.
 pub(crate) fn check_page(head: &Parts) -> Result<(), Problem> {

@@ -10,7 +10,7 @@ use axum::{
 use tokio::time::timeout;
 
 use crate::{
-    in_work::Keeping,
+    keeping::Keeping,
     places::{Full, Place, Places},
     problem::Problem,
 };

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName};
 use windlass::{Author, Invalid};
 
 use super::{Caller, Role, Scope, User};
-use crate::connection::Way;
+use crate::way::Way;
 
 /// The header in which a proxy in front of the server says which user sends a request, after it has checked that itself.
 ///

@@ -15,7 +15,7 @@ use tokio::{
 use tokio_io_timeout::TimeoutStream;
 use tower_service::Service;
 
-use crate::{connection::Connection, in_work::Keeping};
+use crate::{connection::Connection, keeping::Keeping};
 
 /// How long a client may take to agree on TLS.
 pub(super) const TLS: Duration = Duration::from_secs(5);

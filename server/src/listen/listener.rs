@@ -15,10 +15,7 @@ use super::{
     socket::{Socket, may_use},
     tls::Tls,
 };
-use crate::{
-    connection::{Connection, Way},
-    connections::Connections,
-};
+use crate::{connection::Connection, connections::Connections, way::Way};
 
 /// What accepts connections.
 #[derive(Debug)]

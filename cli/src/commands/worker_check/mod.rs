@@ -3,6 +3,7 @@
 mod desk;
 mod http;
 mod judge;
+mod long_number;
 mod outages;
 mod refusals;
 mod rules;

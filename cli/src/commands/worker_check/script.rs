@@ -21,8 +21,8 @@ use tokio::{
 use super::{
     desk::{Ask, Broken, Desk, Door},
     http::{Reply, Request, Server},
+    long_number::{marked, written},
     rules::{FORM, Rule, WORKS},
-    unreadable::{marked, written},
 };
 use crate::exit::Failure;
 

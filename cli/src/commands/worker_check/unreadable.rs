@@ -1,40 +1,15 @@
 //! The scenario of values that a client may not be able to decode, beside others.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     desk::Desk,
+    long_number::MARK,
     rules::{Rule, UNREADABLE},
     scenarios::sleeps,
     script::Script,
     task::End,
 };
-
-/// What stands for the number in a [`Value`], which cannot hold it.
-const MARK: &str = "the integer of 5,000 digits";
-
-/// Returns a body as it is sent, with the number in place of its mark.
-pub(super) fn written(body: &Value) -> String {
-    let text = body.to_string();
-    match text.contains(MARK) {
-        true => text.replace(&json!(MARK).to_string(), &number()),
-        false => text,
-    }
-}
-
-/// Returns a body as it was sent, with the mark in place of the number.
-pub(super) fn marked(body: &[u8]) -> Vec<u8> {
-    match std::str::from_utf8(body) {
-        Ok(text) => text
-            .replace(&number(), &json!(MARK).to_string())
-            .into_bytes(),
-        Err(_) => body.to_owned(),
-    }
-}
-
-fn number() -> String {
-    "7".repeat(5_000)
-}
 
 /// Tasks with a number that many languages cannot hold: in the props, the data, a signal and an outcome, each beside tasks
 /// without it. Further tasks follow.
@@ -107,22 +82,5 @@ impl Script for Unreadable {
     fn late(&self) -> (Rule, String) {
         let what = "an answer has a number of 5,000 digits, and it has not reported the end of each task of that answer";
         (UNREADABLE, what.to_owned())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_number_is_sent_and_read_in_place_of_its_mark() {
-        let body = json!({"claims": [{"props": [MARK, "other"]}]});
-        let text = written(&body);
-        assert!(
-            text.contains(&format!("[{},\"other\"]", number())),
-            "{text}"
-        );
-        let read: Value = serde_json::from_slice(&marked(text.as_bytes())).unwrap();
-        assert_eq!(read, body);
     }
 }
