@@ -153,7 +153,8 @@ fn the_tasks_that_are_claimed_next_are_known() {
     let window = minute(&counts, SOON);
     assert_eq!(window.lateness.measured, 2);
     assert!((window.lateness.p99_seconds.unwrap() - 2.0).abs() <= 0.08);
-    assert_eq!(of(&window, "mail").unwrap().started, 3);
+    // The claim of the paused task may be for a command.
+    assert_eq!(of(&window, "mail").unwrap().started, 2);
     assert!(!counts.takes_backlog());
     // A task of a backlog that was not read is measured if it still runs when it is.
     counts.take(Duration::ZERO, &[change(4, 3000, claimed(2))]);
@@ -187,8 +188,14 @@ fn a_claim_for_a_command_is_not_late() {
         Duration::ZERO,
         &[change(1, 100, claimed(1)), change(2, 100, claimed(2))],
     );
-    let window = minute(&counts, SOON);
-    assert_eq!((window.started, window.lateness.measured), (2, 0));
+    let started = |counts: &Accumulator| {
+        let window = minute(counts, SOON);
+        (window.started, window.lateness.measured)
+    };
+    assert_eq!(started(&counts), (0, 0));
+    // Nothing has followed: handlers run.
+    counts.settle(Duration::from_secs(2));
+    assert_eq!(started(&counts), (2, 0));
     // A clock that is behind that of the submit makes no negative lateness.
     counts.take(
         Duration::ZERO,
@@ -318,7 +325,7 @@ fn what(code: u8) -> ChangeKind {
 }
 
 proptest! {
-    /// Whenever tasks are read, the counts of the kinds add up to those of the window, which are exact.
+    /// Whenever tasks are read, the counts of the kinds add up to those of the window, which are exact except for starts.
     #[test]
     fn the_counts_of_the_kinds_add_up(steps in steps()) {
         let mut counts = Accumulator::new(time(0));
@@ -350,7 +357,9 @@ proptest! {
                 prop_assert_eq!(sums, totals, "{}", &window.name);
                 for (code, total) in (1..=5).zip(totals) {
                     let exact = all.iter().filter(|(then, one)| *one == code && *then + Duration::from_nanos(9) >= start);
-                    prop_assert_eq!(exact.count() as u64, total, "{} {}", &window.name, code);
+                    let exact = exact.count() as u64;
+                    // A claim that may be for a command is a start only once that is decided.
+                    prop_assert!(total == exact || (code == 1 && total < exact), "{} {code}: {total} of {exact}", &window.name);
                 }
                 prop_assert_eq!(window.per_second.started, window.started as f64 / window.seconds);
             }

@@ -188,7 +188,7 @@ async fn a_task_without_a_free_slot_whose_limit_is_full_names_both() {
     assert_eq!(reasons[0].as_ref().unwrap().to_string(), text);
     assert_eq!(stats.kinds[0].held_back[0].reason.to_string(), text);
     for (reason, ids) in [
-        (WaitKind::Limit, vec!["b", "c"]),
+        (WaitKind::Limit, vec!["c", "b"]),
         (WaitKind::Full, vec!["free"]),
     ] {
         let query = Query::new(Filter::default()).waits(reason);
