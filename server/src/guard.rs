@@ -40,7 +40,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     let (method, path) = (head.method.clone(), head.uri.path().to_owned());
     let begun = tokio::time::Instant::now();
     let label = label(&app, &head);
-    let (body, rest) = Sent::new(&head.headers, body);
+    let (body, rest) = Sent::of(&head.headers, body);
     let (mut response, by) = match admit(&app, &head).await {
         Ok((caller, held)) => {
             let by = caller.key();

@@ -35,7 +35,7 @@ pub(crate) struct Rest(Arc<Mutex<Option<Body>>>);
 
 impl Sent {
     /// Returns the body for the routes, and its rest.
-    pub(crate) fn new(headers: &HeaderMap, body: Body) -> (Body, Rest) {
+    pub(crate) fn of(headers: &HeaderMap, body: Body) -> (Body, Rest) {
         let rest = Rest::default();
         if body.is_end_stream() || headers.contains_key(header::EXPECT) {
             // A client that waits for 100 sends nothing that is refused before.

@@ -129,7 +129,8 @@ async fn a_task_that_a_node_would_claim_or_that_is_tried_again_is_busy() {
         .start()
         .await
         .unwrap();
-    let retries = windlass::Retry::exponential(3, Duration::from_secs(3600));
+    // The first failure is followed by ten minutes of sleep.
+    let retries = windlass::Retry::strikes();
     let id = world
         .client
         .submit(NewTask::new("fails").retry(retries))

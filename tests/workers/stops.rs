@@ -253,7 +253,7 @@ async fn a_task_that_is_released_while_signals_wait_runs_again() {
         let signal = Command::signal("add", &n).unwrap();
         sent.push(client.command(&id, signal).await.unwrap());
     }
-    for n in 0..2 {
+    for (n, signal) in sent.iter().enumerate() {
         within("a run", async {
             while worker.runs.is_empty() {
                 worker.exchange(&server, 3000).await;
@@ -267,7 +267,7 @@ async fn a_task_that_is_released_while_signals_wait_runs_again() {
         let released = json!({"return": {"message": "release"}});
         let released = worker.report(&server, "a", released).await;
         assert_eq!(released.state, Some(StateKind::Runnable));
-        client.wait_outcome(&sent[n]).await.unwrap();
+        client.wait_outcome(signal).await.unwrap();
     }
 }
 

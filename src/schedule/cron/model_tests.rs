@@ -84,13 +84,13 @@ fn has_number(part: &str, value: u32) -> bool {
         Some((from, to)) => (from.parse().unwrap(), to.parse().unwrap()),
         None => (range.parse().unwrap(), range.parse().unwrap()),
     };
-    (from..=to).contains(&value) && (value - from) % step == 0
+    (from..=to).contains(&value) && (value - from).is_multiple_of(step)
 }
 
 /// Returns whether a value is among numbers, ranges and steps of a field whose first value this is.
 fn has(part: &str, least: u32, value: u32) -> bool {
     match part.strip_prefix("*/") {
-        Some(step) => (value - least) % step.parse::<u32>().unwrap() == 0,
+        Some(step) => (value - least).is_multiple_of(step.parse().unwrap()),
         None => has_number(part, value),
     }
 }

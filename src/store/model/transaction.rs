@@ -35,12 +35,12 @@ pub struct Transaction {
     id: Option<TransactionId>,
     guards: Vec<Guard>,
     /// The places of the guards that are not part of the fingerprint.
-    compared: Vec<usize>,
+    compared: Box<[usize]>,
     operations: Vec<Operation>,
     by: Option<Author>,
     is_of_schedules: bool,
     /// Stands for the request from which it was made; empty for none.
-    request: String,
+    request: Box<str>,
 }
 
 impl From<Operation> for Transaction {
@@ -48,11 +48,11 @@ impl From<Operation> for Transaction {
         Self {
             id: None,
             guards: Vec::new(),
-            compared: Vec::new(),
+            compared: Box::default(),
             operations: vec![operation],
             by: None,
             is_of_schedules: false,
-            request: String::new(),
+            request: Box::default(),
         }
     }
 }
@@ -76,13 +76,13 @@ impl From<Effects> for Transaction {
         Self {
             id: None,
             guards: require,
-            compared: Vec::new(),
+            compared: Box::default(),
             operations: operations
                 .chain(reschedule.into_iter().map(Operation::Reschedule))
                 .collect(),
             by: None,
             is_of_schedules: false,
-            request: String::new(),
+            request: Box::default(),
         }
     }
 }
@@ -100,11 +100,11 @@ impl Transaction {
             // The text of a UUID is always a valid name.
             id: TransactionId::new(Uuid::now_v7().to_string()).ok(),
             guards: Vec::new(),
-            compared: Vec::new(),
+            compared: Box::default(),
             operations: Vec::new(),
             by: None,
             is_of_schedules: false,
-            request: String::new(),
+            request: Box::default(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Transaction {
     /// made, such as a hash of its bytes. Another request with the same id is then refused, also when only its times differ.
     #[must_use]
     pub fn of_request(mut self, text: impl Into<String>) -> Self {
-        self.request = text.into();
+        self.request = text.into().into_boxed_str();
         self
     }
 
@@ -176,7 +176,9 @@ impl Transaction {
     /// the [fingerprint](Self::fingerprint): a repetition may be compared with another state.
     #[must_use]
     pub fn compared(mut self, task: TaskId, require: Require) -> Self {
-        self.compared.push(self.guards.len());
+        let mut places = std::mem::take(&mut self.compared).into_vec();
+        places.push(self.guards.len());
+        self.compared = places.into_boxed_slice();
         self.require(task, require)
     }
 

@@ -138,7 +138,7 @@ fn copy(conn: &Connection, store: &Path) -> Result<Connection, Stop> {
         }
     }
     drop(target);
-    Ok(open::private(&path, settings).map_err(failed)?)
+    open::private(&path, settings).map_err(failed)
 }
 
 fn full(bytes: u64, places: &[String]) -> Error {

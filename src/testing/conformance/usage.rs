@@ -75,7 +75,11 @@ pub async fn a_limit_keeps_its_template_wherever_it_is_shown(harness: &dyn Harne
         limits.map(|limit| template_of(&limit)).collect::<Vec<_>>()
     };
     let mut running = kit.admitted(&node, "x").await;
-    assert_eq!(used().await, [expected.clone()], "of a claimed task");
+    assert_eq!(
+        used().await,
+        std::slice::from_ref(&expected),
+        "of a claimed task"
+    );
     kit.refused(&node, "a").await;
     let by = kit.get("a").await.limited_by.expect("a limit");
     assert_eq!(template_of(&by.limit), expected);
