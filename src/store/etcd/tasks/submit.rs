@@ -12,6 +12,7 @@ use crate::store::{
     },
     rules::{
         self,
+        kept_time::kept,
         submit::{Taken, Verdict},
     },
 };
@@ -77,7 +78,7 @@ fn is_of(found: &Snapshot, tries: &[(Timestamp, u32)]) -> bool {
         return false;
     };
     let mut tries = tries.iter();
-    tries.any(|(at, place)| envelope.submitted_at == Some(*at) && place_of(order) == *place)
+    tries.any(|(at, place)| envelope.submitted_at == Some(kept(*at)) && place_of(order) == *place)
 }
 
 /// Decides a submit when the found task has its id.
