@@ -44,8 +44,8 @@ impl Connection {
     }
 
     /// Notes that a request has come whose caller is known. Refuses one of a caller with too many connections.
-    pub(crate) fn known(&self, caller: &Arc<Caller>, is_exchange: bool) -> Result<(), Crowd> {
-        self.connections.known(self.number, caller, is_exchange)
+    pub(crate) fn known(&self, caller: &Arc<Caller>, is_of_worker: bool) -> Result<(), Crowd> {
+        self.connections.known(self.number, caller, is_of_worker)
     }
 
     /// Returns since when the connection is one of a stranger; `None` while its caller is known.

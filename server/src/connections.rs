@@ -19,8 +19,8 @@ const STRANGERS: usize = 64;
 ///
 /// - A stranger is a connection on which no request of a known caller has come. When there are many, the oldest one is ended.
 /// - Otherwise it is the one that was idle for the longest time, of the caller who has the most.
-/// - A caller has at most a part of the places. Connections for exchanges of workers do not count in it, because those have a
-///   bound of their own.
+/// - A caller has at most a part of the places. Connections for requests of workers do not count in it: exchanges have a bound
+///   of their own, and waits of a caller must not refuse the reports for which they wait.
 #[derive(Debug)]
 pub(crate) struct Connections {
     most: usize,
@@ -52,7 +52,7 @@ struct State {
 #[derive(Debug, Default)]
 struct Count {
     all: usize,
-    /// Those without the ones for exchanges.
+    /// Those without the ones for requests of workers.
     counted: usize,
 }
 
@@ -70,8 +70,8 @@ struct Open {
 struct Known {
     caller: Arc<Caller>,
     key: String,
-    /// Whether its last request was an exchange.
-    is_exchange: bool,
+    /// Whether its last request was one of a worker.
+    is_of_worker: bool,
 }
 
 impl Connections {
@@ -142,7 +142,7 @@ impl Connections {
         &self,
         number: u64,
         caller: &Arc<Caller>,
-        is_exchange: bool,
+        is_of_worker: bool,
     ) -> Result<(), Crowd> {
         let mut state = self.state();
         let Some(open) = state.open.get(&number) else {
@@ -152,29 +152,29 @@ impl Connections {
         let key = caller.key();
         let before = open.caller.as_ref();
         let is_own = before.is_some_and(|before| before.key == key);
-        let counts = before.is_some_and(|before| before.key == key && !before.is_exchange);
+        let counts = before.is_some_and(|before| before.key == key && !before.is_of_worker);
         if before.is_none() && state.open.len() - state.strangers.len() >= self.most {
             let idlest = state.idlest(None).ok_or(Crowd::All)?;
             state.end(idlest);
         }
         let counted = state.callers.get(&key).map_or(0, |count| count.counted);
-        if !counts && !is_exchange && counted >= self.each {
+        if !counts && !is_of_worker && counted >= self.each {
             let full = Crowd::Caller(self.each);
             let idlest = state.idlest(Some((&key, number))).ok_or(full)?;
             state.end(idlest);
         }
-        if !is_own || counts == is_exchange {
+        if !is_own || counts == is_of_worker {
             state.forget(number);
             state.strangers.remove(&number);
             let count = state.callers.entry(key.clone()).or_default();
             count.all += 1;
-            count.counted += usize::from(!is_exchange);
+            count.counted += usize::from(!is_of_worker);
         }
         if let Some(open) = state.open.get_mut(&number) {
             open.caller = Some(Known {
                 caller: caller.clone(),
                 key,
-                is_exchange,
+                is_of_worker,
             });
         }
         Ok(())
@@ -231,7 +231,7 @@ impl State {
         for (number, open) in &self.open {
             let Some(known) = &open.caller else { continue };
             let is_meant = of.is_none_or(|(key, than)| {
-                known.key == key && *number != than && !known.is_exchange
+                known.key == key && *number != than && !known.is_of_worker
             });
             if open.requests > 0 || !is_meant {
                 continue;
@@ -279,7 +279,7 @@ impl State {
         };
         if let Some(count) = self.callers.get_mut(&known.key) {
             count.all -= 1;
-            count.counted -= usize::from(!known.is_exchange);
+            count.counted -= usize::from(!known.is_of_worker);
             if count.all == 0 {
                 self.callers.remove(&known.key);
             }
@@ -315,7 +315,7 @@ mod tests {
         let fifth = open(&connections);
         let full = connections.known(fifth.0, &greedy, false);
         assert_eq!(full, Err(Crowd::Caller(4)), "a request is in work on each");
-        // An exchange does not count, and neither does a request of another caller.
+        // A request of a worker does not count, and neither does a request of another caller.
         connections.known(fifth.0, &greedy, true).unwrap();
         connections.known(fifth.0, &other, false).unwrap();
         connections.end(opened[1].0);

@@ -150,8 +150,8 @@ async fn admit(app: &App, head: &Parts) -> Result<(Arc<Caller>, Arc<Held>), Prob
     }
     let caller = caller(app, way, headers).await?;
     if let Some(connection) = connection {
-        let is_exchange = Held::is_exchange(app, head, &caller);
-        connection.known(&caller, is_exchange).map_err(crowded)?;
+        let is_of_worker = Held::is_of_worker(app, head, &caller);
+        connection.known(&caller, is_of_worker).map_err(crowded)?;
     }
     if caller.is_proven_by_browser() {
         check_page(head)?;

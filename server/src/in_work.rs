@@ -96,9 +96,9 @@ impl Held {
         })
     }
 
-    /// Returns whether a request is an exchange of a worker.
-    pub(crate) fn is_exchange(app: &App, head: &Parts, caller: &Caller) -> bool {
-        sort(app, head, caller) == Sort::Exchange
+    /// Returns whether a request is one of a worker, such as an exchange or a report.
+    pub(crate) fn is_of_worker(app: &App, head: &Parts, caller: &Caller) -> bool {
+        sort(app, head, caller) != Sort::Other
     }
 
     /// Takes a place for a request. An exchange has none before its body was read.
