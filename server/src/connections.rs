@@ -337,15 +337,15 @@ mod tests {
             let one = open(&connections);
             connections.begin(one.0);
             connections
-                .known(one.0, &caller(70_000 + uid / 3), false)
-                .unwrap_or_default();
+                .known(one.0, &caller(70_000 + uid / 2), false)
+                .unwrap();
             opened.push(one);
         }
         // A request is in work on each: a stranger is answered, and a caller is refused.
         let stranger = open(&connections);
         assert!(!stranger.1.is_cancelled());
         assert!(opened.iter().all(|one| !one.1.is_cancelled()));
-        let (last, _) = (&opened[3], ());
+        let last = &opened[3];
         connections.end(last.0);
         connections
             .known(stranger.0, &caller(70_009), false)
