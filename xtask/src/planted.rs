@@ -98,8 +98,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "run-sent-twice",
         edits: &[edit(
-            "src/workers/task.rs",
-            2,
+            "src/workers/task/start.rs",
+            1,
             "start.sent.is_none()",
             "true",
         )],

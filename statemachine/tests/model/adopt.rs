@@ -135,6 +135,8 @@ impl World {
         (self.wake, self.resume, self.grace) = (None, None, None);
         self.delivered.clear();
         (self.refusals, self.worker.refused) = (0, false);
+        // No state says it: another process counts from its own beginning.
+        self.attempted = false;
         self.tickets.clear();
         if dropped {
             return self.ended_elsewhere();
@@ -151,7 +153,6 @@ impl World {
             assert_eq!(self.handler, Handler::None, "{:#?}", self.log);
             self.worker.run = None;
             let is_new = self.durable.version == 3;
-            self.attempted = false;
             let abandoned = self.abandoned && is_new;
             self.machine = Machine::new(self.config.clone(), self.durable.clone(), abandoned);
         } else {

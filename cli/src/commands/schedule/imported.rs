@@ -126,6 +126,9 @@ struct Present {
     line: Option<usize>,
 }
 
+/// A sign that a schedule is of a line.
+type Sign<'s> = &'s dyn Fn(&Wanted<'_>, &Present) -> bool;
+
 /// Decides for each line what the import does: which schedule is its own, or that a new one is.
 pub(super) struct Matching<'a> {
     client: &'a Client,
@@ -172,7 +175,7 @@ impl<'a> Matching<'a> {
         let mut found: Vec<Option<Present>> = wanted.iter().map(|_| None).collect();
         // From the surest sign that a schedule is of a line to the weakest.
         let is_file = self.origin.is_file;
-        let signs: [&dyn Fn(&Wanted<'_>, &Present) -> bool; 7] = [
+        let signs: [Sign<'_>; 7] = [
             &|one, there| one.job.name.as_deref() == Some(there.id.as_str()),
             &|one, there| one.is_of(&there.spec),
             &|one, there| one.has_command_of(&there.spec),
