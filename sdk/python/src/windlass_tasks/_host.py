@@ -28,7 +28,7 @@ from . import _token, _trace
 from ._awaits import NAMES, Awaits
 from ._frames import HEAD, LARGEST_CLAIMS, LARGEST_TEXT, frames, length, messages
 from ._job import Done, Job, Json, Next, Refused, Stop, _current
-from ._task import Task, made, make_job, outcome
+from ._task import Task, is_stop, made, make_job, outcome
 from ._version import VERSION
 
 logger = logging.getLogger("windlass_tasks")
@@ -255,7 +255,7 @@ class Run:
         self.ended(returned, error)
 
     def ended(self, returned: Any, error: BaseException | None) -> None:
-        if error is not None and not isinstance(error, (Stop, asyncio.CancelledError)):
+        if error is not None and not is_stop(error):
             logger.warning("task %s: the handler has failed", self.claim["id"], exc_info=error)
         self.host.runs.pop(self.key, None)
         self.is_over = True
