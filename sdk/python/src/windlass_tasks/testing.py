@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ._app import instead
-from ._awaits import NAMES, Awaits
+from ._awaits import NAMES, Awaits, inside
 from ._job import Done, Job, Json, Stop, _current
 from ._task import Task, make_job, outcome
 from ._values import plain
@@ -71,6 +71,16 @@ class _Port:
         self.names: dict[int, str] = {}
         self.place, self.calls = 0, 0
         self.awaits = Awaits() if is_async else None
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    async def runs(self, handler: Awaitable[Any]) -> Any:
+        """Runs an `async def` handler in the event loop of this run."""
+        self.loop = asyncio.get_running_loop()
+        return await handler
+
+    def check(self, what: str) -> None:
+        if self.awaits is not None:
+            inside(self.loop, what)
 
     def done(self, name: str) -> Awaitable[None]:
         """Returns what an `async def` handler has to await."""
@@ -90,6 +100,7 @@ class _Port:
             raise self.stop
 
     def ask(self, what: str, value: Any) -> Awaitable[None]:
+        self.check(what)
         self.crosses()
         data = value if what == "checkpoint" else value.get("data")
         if data is not None:
@@ -110,6 +121,7 @@ class _Port:
             self.life.progress.append(value["fraction"])
 
     def wait(self, seconds: float | None) -> Awaitable[None]:
+        self.check("wait")
         self.life.clock += seconds or 0.0
         self.looks()
         return self.done("wait")
@@ -357,7 +369,7 @@ def _once(
         try:
             returned = task.handler(job)
             if asyncio.iscoroutine(returned):
-                returned = asyncio.run(returned)
+                returned = asyncio.run(port.runs(returned))
             if port.awaits and (forgotten := port.awaits.forgotten()):
                 raise TypeError(forgotten)
         finally:
