@@ -207,6 +207,25 @@ def test_props_that_do_not_fit_fail_the_task_without_further_attempts() -> None:
     assert (life.state, life.runs, life.errors) == ("failed", 1, ["props: expected int, got 'many'"])
 
 
+@app.task("float")
+def of_float(job: windlass.Job[float, None]) -> None: ...
+
+
+@app.task("timedelta")
+def of_timedelta(job: windlass.Job[dt.timedelta, None]) -> None: ...
+
+
+@app.task("set")
+def of_set(job: windlass.Job[set[Any], None]) -> None: ...
+
+
+@pytest.mark.parametrize(("task", "props"), [(of_float, 10**400), (of_timedelta, 1e15), (of_set, [[1]])])
+def test_props_that_a_conversion_refuses_fail_the_task_without_further_attempts(task: Any, props: Any) -> None:
+    life = testing.live(task, props)
+    assert (life.state, life.runs) == ("failed", 1)
+    assert life.errors[0].startswith("props: expected ")
+
+
 @app.task("reads-old", data_version=2)
 def reads_old(job: windlass.Job[None, Cursor]) -> int:
     return job.data.page if job.data else -1
