@@ -60,7 +60,7 @@ class Halves:
     of: Any
 
     def __post_init__(self) -> None:
-        1 / self.of
+        self.half = 1 / self.of
 
 
 UserId = NewType("UserId", int)
