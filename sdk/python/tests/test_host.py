@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal as signals
@@ -14,6 +15,7 @@ from typing import Any, cast
 import pytest
 
 import windlass_tasks as windlass
+from windlass_tasks import _awaits, testing
 from windlass_tasks._frames import HEAD, LARGEST, BadFrame, frames, length, messages
 from windlass_tasks._host import Host, LoopHost, LoopRun, ProcessHost, Run
 from windlass_tasks._hosts import Guard
@@ -221,6 +223,118 @@ def test_an_async_task_that_is_cancelled_before_its_first_step_is_released() -> 
 @app.task("short")
 async def short(job: windlass.Job[Any, Any]) -> int:
     return 7
+
+
+@app.task("taken")
+async def taken(job: windlass.Job[str, Any]) -> int:
+    wait: Any = job.wait  # Its type says less than what it returns: a coroutine.
+    if job.props == "wait_for":
+        for _ in range(3):
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(wait(60), 0)
+    elif job.props == "cancelled":
+        task = asyncio.create_task(wait(60))
+        task.cancel()
+        await asyncio.wait([task])
+    elif job.props == "not begun":
+        asyncio.create_task(wait(0)).add_done_callback(lambda task: task.result())
+    else:
+        await asyncio.to_thread(getattr(job, job.props), 1)
+    return 7
+
+
+def returned(props: str) -> tuple[list[str], Json]:
+    """Runs the handler `taken` in an event loop. Returns the names of what it has sent, and what followed."""
+
+    async def main() -> list[Any]:
+        link, host = host_of(LoopHost)
+        host.tasks = {"taken": taken}
+        host.loop, host.out = asyncio.get_running_loop(), []
+        claim = {"id": "a", "kind": "taken", "fence": 1, "run": 1, "n": 1, "props": props}
+        host.handle(["start", 1, claim, json.dumps(claim)])
+        await asyncio.wait([host.runs[1].handle], timeout=20)
+        await asyncio.sleep(0)
+        return link.messages()
+
+    sent = asyncio.run(main())
+    return [message[0] for message in sent], json.loads(sent[-1][2])
+
+
+@pytest.mark.parametrize("how", ["wait_for", "cancelled", "not begun"])
+def test_a_call_that_a_task_has_taken_is_awaited(how: str) -> None:
+    assert returned(how) == (["return"], {"message": "complete", "result": 7})
+    assert testing.run(taken, how).result == 7
+
+
+@pytest.mark.parametrize("call", ["checkpoint", "wait"])
+def test_a_call_from_a_thread_is_refused_before_it_stores_anything(call: str) -> None:
+    sent, message = returned(call)
+    assert sent == ["return"]
+    ran = testing.run(taken, call)
+    assert (ran.data, ran.clock) == (None, 0.0)
+    for text in (message["error"], ran.errors[0]):
+        assert f"RuntimeError: job.{call} was called outside of the event loop" in text
+
+
+def test_many_calls_that_tasks_have_ended_are_kept_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_awaits, "_MOST", 2)
+    assert returned("wait_for")[1]["message"] == "complete"
+
+
+class Group(BaseException):
+    """A group of exceptions, as Python has them since 3.11."""
+
+    def __init__(self, *exceptions: BaseException) -> None:
+        super().__init__("some")
+        self.exceptions = exceptions
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (Group(windlass.Stop("shutdown"), Group(asyncio.CancelledError(), windlass.Stop("shutdown"))), "release"),
+        (Group(windlass.Stop("shutdown"), ValueError("x")), "error"),
+        (Group(), "error"),
+    ],
+    ids=["stops", "another", "empty"],
+)
+def test_a_group_of_stops_alone_is_a_stop(error: BaseException, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    host, run = make(Run)
+    cast(Any, host).runs = {}
+    run.stopped({"reason": "shutdown"})
+    run.ended(None, error)
+    assert json.loads(host.sent[-1][2])["message"] == name
+    assert ("the handler has failed" in caplog.text) == (name == "error")
+
+
+@app.task("grouped")
+async def grouped(job: windlass.Job[Any, Any]) -> None:
+    async def part() -> None:
+        while True:
+            await job.wait(60)
+
+    async with cast(Any, asyncio).TaskGroup() as group:
+        group.create_task(part())
+        group.create_task(asyncio.sleep(60))
+
+
+@pytest.mark.skipif(not hasattr(asyncio, "TaskGroup"), reason="Python 3.10 has no task groups")
+def test_a_stop_of_a_task_group_is_the_message_of_its_command() -> None:
+    async def main() -> None:
+        link, host = host_of(LoopHost)
+        host.tasks = {"grouped": grouped}
+        host.loop, host.out = asyncio.get_running_loop(), []
+        claim = {"id": "a", "kind": "grouped", "fence": 1, "run": 1, "n": 1}
+        host.handle(["start", 1, claim, json.dumps(claim)])
+        handle = host.runs[1].handle
+        for _ in range(5):
+            await asyncio.sleep(0)
+        host.handle(["stop", 1, {"reason": "command", "command": {"message": "pause"}, "interrupt": True}])
+        await asyncio.wait([handle], timeout=20)
+        await asyncio.sleep(0)
+        assert [message[2] for message in link.messages() if message[0] == "return"] == ['{"message": "pause"}']
+
+    asyncio.run(main())
 
 
 def test_a_guard_that_was_killed_starts_again() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import inspect
+import json
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +45,7 @@ def poll(job: windlass.Job[int, int]) -> windlass.Next[int]:
 @app.task("approval", signals=True)
 def approval(job: windlass.Job[str, Any]) -> windlass.Next[str]:
     for signal in job.signals:
-        job.reply(signal, f"thanks for {signal.payload}")
+        job.reply_later(signal, f"thanks for {signal.payload}")
         return job.complete(signal.name)
     return job.pause()
 
@@ -101,6 +103,30 @@ def test_a_handler_under_test_reaches_no_server() -> None:
             return {"result": 7}
 
     assert testing.live(asks, None, client=Client()).result == 7
+
+    class Own(Client):
+        pass
+
+    @app.task("asks-in-a-thread")
+    def asks_in_a_thread(job: windlass.Job[Any, Any]) -> list[str]:
+        found: list[str] = []
+
+        def look() -> None:
+            for made in (app.client, app.async_client):
+                try:
+                    found.append(type(made()).__name__)
+                except RuntimeError as error:
+                    found.append(str(error)[:36])
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join(20)
+        return found
+
+    assert testing.run(asks_in_a_thread, None).result == ["a handler under test has no client: "] * 2
+    assert testing.run(asks_in_a_thread, None, client=Own()).result == ["Own", "Own"]
+    with app.client() as client:
+        assert isinstance(client, windlass.Client)
     with pytest.raises(TypeError, match="is not a handler"):
         testing.live("sync", None)  # type: ignore[arg-type]
 
@@ -194,6 +220,171 @@ def test_a_crash_finds_a_handler_that_forgets() -> None:
         testing.crash_everywhere(forgets, 3, before=outside.clear)
 
 
+@app.task("counts", signals=True)
+def counts(job: windlass.Job[str, list[int]]) -> windlass.Next[list[int]]:
+    """Replies to each signal, and leaves the run after every second one."""
+    got = list(job.data or [])
+    for signal in job.signals:
+        got.append(signal.payload)
+        job.reply(signal, len(got), data=got)
+        if len(got) % 2 == 0 and job.props == "release":
+            return job.release()
+        if len(got) % 2 == 0 and job.props == "error":
+            raise ValueError("once")
+        if job.props == "later":
+            job.reply_later(signal)
+            return job.error("again", data=got)
+    return job.complete(got) if len(got) >= 3 else job.pause()
+
+
+@pytest.mark.parametrize("props", ["release", "error", "later", "nothing"])
+def test_a_signal_that_has_its_reply_does_not_come_again(props: str) -> None:
+    given = [(0.0, "a", 0), (0.0, "b", 1), (5.0, "c", 2)]
+    life = testing.live(counts, props, signals=given, most_runs=20)
+    assert (life.result, life.replies["c"]) == ([0, 1, 2], None if props == "later" else 3)
+    testing.crash_everywhere(counts, props, signals=given)
+
+
+@app.task("replies-first", signals=True)
+def replies_first(job: windlass.Job[Any, Any]) -> windlass.Next[str]:
+    """Has a defect: after a crash nothing says that the signal has come."""
+    for signal in job.signals:
+        job.reply(signal)
+        return job.complete(signal.name)
+    return job.pause()
+
+
+def test_a_crash_finds_a_reply_that_leaves_no_data() -> None:
+    with pytest.raises(AssertionError, match="a crash after write 2 of 3"):
+        testing.crash_everywhere(replies_first, None, signals=[(60.0, "approve", 1)])
+
+
+@app.task("waits-here", signals=True)
+def waits_here(job: windlass.Job[float | None, Any]) -> Any:
+    for _ in range(5):
+        job.wait(job.props)
+        if job.signals:
+            return job.signals[0].payload
+    return "nothing"
+
+
+@app.task("waits-here-too", signals=True)
+async def waits_here_too(job: windlass.Job[float | None, Any]) -> Any:
+    for _ in range(5):
+        await job.wait(job.props)
+        if job.signals:
+            return job.signals[0].payload
+    return "nothing"
+
+
+@pytest.mark.parametrize("task", [waits_here, waits_here_too])
+@pytest.mark.parametrize(("seconds", "at"), [(60.0, 10.0), (60.0, 130.0), (None, 500.0)])
+def test_a_wait_gets_the_signal_that_is_due(task: Any, seconds: float | None, at: float) -> None:
+    life = testing.live(task, seconds, signals=[(at, "a", "hello")])
+    assert (life.result, life.clock, life.runs) == ("hello", at, 1)
+    assert testing.live(task, seconds, signals=[(1000.0, "a", "late")]).result == ("late" if seconds is None else "nothing")
+
+
+@app.task("unseen", signals=True)
+def unseen(job: windlass.Job[bool, bool]) -> windlass.Next[Any]:
+    if job.data:
+        return job.complete([one.payload for one in job.signals])
+    job.wait(60)
+    return job.sleep(3600, True) if job.props else job.pause(True)
+
+
+@pytest.mark.parametrize("props", [True, False])
+def test_a_signal_that_a_run_has_not_seen_wakes_the_task_at_once(props: bool) -> None:
+    life = testing.live(unseen, props, signals=[(10.0, "a", 1), (500.0, "b", 2)])
+    assert (life.result, life.clock) == ([1], 10.0)
+
+
+@app.task("goes-on")
+def goes_on(job: windlass.Job[Any, int]) -> None:
+    try:
+        for n in range(10):
+            job.checkpoint(n)
+    finally:
+        job.checkpoint(10)
+        job.log("after the stop")
+
+
+def test_each_call_after_a_stop_raises_it() -> None:
+    ran = testing.run(goes_on, None, stop="pause", stop_at=3)
+    assert (ran.checkpoints, ran.log, ran.messages) == ([0, 1, 2, 10], [], [{"message": "pause"}])
+
+
+@app.task("children")
+async def children(job: windlass.Job[bool, Any]) -> None:
+    async def part() -> None:
+        while True:
+            await (job.checkpoint(1) if job.props else job.wait(1))
+
+    tasks = [asyncio.create_task(part()) for _ in range(2)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        await asyncio.wait(tasks, timeout=20)
+
+
+def test_a_stop_ends_all_tasks_of_a_handler() -> None:
+    assert testing.run(children, False, stop="pause", stop_at=5).messages == [{"message": "pause"}]
+
+
+@app.task("collects")
+async def collects(job: windlass.Job[Any, int]) -> str:
+    async def part(n: int) -> None:
+        await job.checkpoint(n)
+
+    await asyncio.gather(part(1), part(2), return_exceptions=True)
+    await job.checkpoint(3)
+    return "done"
+
+
+def test_a_crash_within_tasks_of_a_handler_passes_them() -> None:
+    runs: list[int] = []
+    assert testing.crash_everywhere(collects, None, check=lambda life: runs.append(life.runs)) == 8
+    assert runs == [1] + [2] * 7 + [1], "after the last write nothing is lost"
+
+
+class Reversed:
+    """A codec: it turns the JSON text around."""
+
+    def encode(self, value: Any) -> Any:
+        return {"sealed": json.dumps(value)[::-1]}
+
+    def decode(self, value: Any) -> Any:
+        return None if value is None else json.loads(value["sealed"][::-1])
+
+
+sealed_app = windlass.App(codec=Reversed())
+
+
+@sealed_app.task("sealed", signals=True)
+def sealed(job: windlass.Job[Any, Any]) -> Any:
+    for signal in job.signals:
+        if signal.name == "now":
+            job.reply(signal, [signal.payload])
+        else:
+            job.reply_later(signal, [signal.payload])
+    return job.complete(job.data)
+
+
+def test_data_and_replies_pass_through_the_codec() -> None:
+    ran = testing.run(sealed, None, data={"a": 1}, signals=[("now", 1), ("later", 2)])
+    assert (ran.result, ran.replies, ran.errors) == ({"a": 1}, {"now": [1], "later": [2]}, [])
+
+
+@pytest.mark.parametrize("call", [testing.run, testing.live, testing.crash_everywhere])
+def test_an_async_handler_is_refused_within_an_event_loop(call: Any) -> None:
+    async def within() -> None:
+        with pytest.raises(RuntimeError, match=r"asyncio\.to_thread"):
+            call(sync, 2)
+        assert call(poll, 1)
+
+    asyncio.run(within())
+
+
 def test_it_works_beside_a_running_loop() -> None:
     async def inside() -> Any:
         return await asyncio.to_thread(testing.live, sync, 2)
@@ -205,6 +396,25 @@ def test_props_that_do_not_fit_fail_the_task_without_further_attempts() -> None:
     props: Any = "many"
     life = testing.live(poll, props)
     assert (life.state, life.runs, life.errors) == ("failed", 1, ["props: expected int, got 'many'"])
+
+
+@app.task("float")
+def of_float(job: windlass.Job[float, None]) -> None: ...
+
+
+@app.task("timedelta")
+def of_timedelta(job: windlass.Job[dt.timedelta, None]) -> None: ...
+
+
+@app.task("set")
+def of_set(job: windlass.Job[set[Any], None]) -> None: ...
+
+
+@pytest.mark.parametrize(("task", "props"), [(of_float, 10**400), (of_timedelta, 1e15), (of_set, [[1]])])
+def test_props_that_a_conversion_refuses_fail_the_task_without_further_attempts(task: Any, props: Any) -> None:
+    life = testing.live(task, props)
+    assert (life.state, life.runs) == ("failed", 1)
+    assert life.errors[0].startswith("props: expected ")
 
 
 @app.task("reads-old", data_version=2)

@@ -55,6 +55,14 @@ class Typed(TypedDict):
     inner: Inner
 
 
+@dataclasses.dataclass
+class Halves:
+    of: Any
+
+    def __post_init__(self) -> None:
+        self.half = 1 / self.of
+
+
 UserId = NewType("UserId", int)
 
 VALUES: list[tuple[Any, Any]] = [
@@ -121,8 +129,21 @@ def test_a_value_comes_back_from_json(kind: Any, value: Any) -> None:
         (tuple[int, str], [1], r"value: expected a list of 2"),
         (Model, {"name": 1}, r"(?s)value: .*name"),
         (Struct, {"name": 1}, r"value: Expected `str`, got `int`"),
+        (float, 10**400, r"value: expected a number that a float can have, got 1000"),
+        (Optional[float], -(10**400), r"value: expected a number that a float can have, got -1000"),
+        (Union[float, str], 10**400, r"value: expected .*float.* or .*str.*, got 1000"),
+        (dt.timedelta, 10**400, r"value: expected a number that a float can have, got 1000"),
+        (dt.timedelta, 1e15, r"value: expected seconds of a timedelta, got 1000000000000000"),
+        (dt.timedelta, float("inf"), r"value: expected seconds of a timedelta, got inf"),
+        (set, [[1]], r"value: expected a list of values that a set can have, got \[\[1\]\]"),
+        (frozenset[Any], [{}], r"value: expected a list of values that a set can have"),
+        (list[set[Any]], [[1], [[1]]], r"value\[1\]: expected a list of values that a set can have"),
+        (Colour, ["red"], r"value: expected 'red' or 'blue'"),
+        (Halves, {"of": 0}, r"value: division by zero"),
+        (Halves, {"of": None}, r"value: unsupported operand"),
         (Typed, {"name": "a"}, r"value\.inner: the field is missing"),
     ],
+    ids=lambda value: str(value)[:40],
 )
 def test_a_wrong_value_is_refused_with_its_place(kind: Any, value: Any, text: str) -> None:
     with pytest.raises(ValueMismatch, match=text):

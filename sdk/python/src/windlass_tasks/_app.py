@@ -25,6 +25,12 @@ _MOST_SLOTS = 1000
 _RELOADED = "WINDLASS_RELOADED"
 instead: contextvars.ContextVar[Callable[[], Any] | None] = contextvars.ContextVar("windlass.client", default=None)
 """What `App.client` returns in a test."""
+tests: list[Callable[[], Any]] = []
+"""The same of each test that runs a handler now: for threads that the handler has started, which have no such context."""
+
+
+def _instead() -> Callable[[], Any] | None:
+    return instead.get() or next(reversed(tests), None)
 
 
 class App:
@@ -123,14 +129,14 @@ class App:
 
     def client(self) -> _sync.Client:
         """Returns a client with the URL, the token and the codec of the app."""
-        if instead.get() is not None:
-            return instead.get()()  # type: ignore[no-any-return, misc]
+        if made := _instead():
+            return made()  # type: ignore[no-any-return]
         return _sync.Client(self.url, self.token, codec=self.codec)
 
     def async_client(self) -> _aio.AsyncClient:
         """Returns an asynchronous client with the URL, the token and the codec of the app."""
-        if instead.get() is not None:
-            return instead.get()()  # type: ignore[no-any-return, misc]
+        if made := _instead():
+            return made()  # type: ignore[no-any-return]
         return _aio.AsyncClient(self.url, self.token, codec=self.codec)
 
     def run(self, *, reload: bool = False) -> None:

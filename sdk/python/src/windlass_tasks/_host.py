@@ -25,10 +25,10 @@ from collections.abc import Awaitable
 from typing import Any
 
 from . import _token, _trace
-from ._awaits import NAMES, Awaits
+from ._awaits import NAMES, Awaits, inside
 from ._frames import HEAD, LARGEST_CLAIMS, LARGEST_TEXT, frames, length, messages
 from ._job import Done, Job, Json, Next, Refused, Stop, _current
-from ._task import Task, made, make_job, outcome
+from ._task import Task, is_stop, made, make_job, outcome
 from ._version import VERSION
 
 logger = logging.getLogger("windlass_tasks")
@@ -255,7 +255,7 @@ class Run:
         self.ended(returned, error)
 
     def ended(self, returned: Any, error: BaseException | None) -> None:
-        if error is not None and not isinstance(error, (Stop, asyncio.CancelledError)):
+        if error is not None and not is_stop(error):
             logger.warning("task %s: the handler has failed", self.claim["id"], exc_info=error)
         self.host.runs.pop(self.key, None)
         self.is_over = True
@@ -468,11 +468,13 @@ class LoopRun(Run):
 
     def __init__(self, host: Host, key: int, task: Task[Any, Any], claim: Json) -> None:
         super().__init__(host, key, task, claim)
-        self.awaits = Awaits()
+        self.awaits, self.loop = Awaits(), asyncio.get_running_loop()
 
     def ask(self, what: str, value: Any) -> Awaitable[None]:
+        self.check()
+        inside(self.loop, what)
         ticket = self._ask(what, value)
-        future = self.pending[ticket] = asyncio.get_running_loop().create_future()
+        future = self.pending[ticket] = self.loop.create_future()
         return self.awaits.made(NAMES.get(what, what), self._wait_for(future))
 
     async def _wait_for(self, future: asyncio.Future[str | None]) -> None:
@@ -486,6 +488,7 @@ class LoopRun(Run):
 
     def wait(self, seconds: float | None) -> Awaitable[None]:
         self.check()
+        inside(self.loop, "wait")
         return self.awaits.made("wait", self._wait(seconds))
 
     async def _wait(self, seconds: float | None) -> None:

@@ -272,7 +272,9 @@ class Job(Generic[P, D]):
         return self._port.ask("checkpoint", self._codec.encode(plain(data, "data")))
 
     def reply(self, signal: Signal, value: Any = None, *, data: D | None = None) -> Awaitable[None]:
-        """Replies to a signal, and stores new data in the same write. Returns when both are durable."""
+        """Replies to a signal, and stores new data in the same write. Returns when both are durable.
+
+        The signal does not come again, also when the run is lost then: what it has said belongs into the data."""
         answer = {"signal": signal.order, "reply": self._codec.encode(plain(value, "reply"))}
         if data is not None:
             answer["data"] = self._codec.encode(plain(data, "data"))

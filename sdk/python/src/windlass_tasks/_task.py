@@ -99,6 +99,14 @@ def _read_data(task: Task[Any, Any], data: Any, version: int) -> Any:
         raise ValueMismatch(f"{why} {task.data_version}") from error
 
 
+def is_stop(error: BaseException | None) -> bool:
+    """Returns whether an exception is one by which a stop ends a handler, or a group of such ones: that of `asyncio.TaskGroup`."""
+    inside = getattr(error, "exceptions", None)  # Python 3.10 has no class of groups.
+    if isinstance(inside, tuple) and inside:
+        return all(map(is_stop, inside))
+    return isinstance(error, (Stop, asyncio.CancelledError, KeyboardInterrupt))
+
+
 def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, error: BaseException | None, stop: Stop | None) -> Json:
     """Returns the message for what a handler has returned or raised. `stop` is the one that was asked for, if there was one."""
     if error is None and isinstance(returned, Next):
@@ -111,7 +119,7 @@ def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, erro
             return job.complete(returned).message
     except (TypeError, ValueError) as wrong:
         error = wrong
-    if stop is not None and isinstance(error, (Stop, asyncio.CancelledError, KeyboardInterrupt)):
+    if stop is not None and is_stop(error):
         return stop.command or {"message": "release"}
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, Stop):  # A release would cost no attempt, and start the handler again at once, for ever.

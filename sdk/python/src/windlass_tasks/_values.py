@@ -35,6 +35,10 @@ _LISTS: dict[Any, Any] = {
 }
 
 
+_REFUSALS = (ArithmeticError, TypeError, ValueError)
+"""What conversions raise for a value that they do not take, such as `OverflowError` for a huge integer."""
+
+
 class ValueMismatch(ValueError):
     """A JSON value does not have the type of its annotation. The text names the place."""
 
@@ -74,26 +78,34 @@ def parse(kind: Any, value: Any, at: str) -> Any:
             return value
         raise _wrong(at, base.__name__, value)
     if base is float:
-        if type(value) in (int, float):
-            return float(value)
+        if type(value) is float:
+            return value
+        if type(value) is int:
+            return _converted(float, value, at, "a number that a float can have")
         raise _wrong(at, "a number", value)
     if base is dt.timedelta:
-        return dt.timedelta(seconds=parse(float, value, at))
+        return _converted(lambda seconds: dt.timedelta(seconds=seconds), parse(float, value, at), at, "seconds of a timedelta")
     if base in _TEXTS:
-        try:
-            return _TEXTS[base](parse(str, value, at))
-        except (ValueError, ArithmeticError) as error:
-            raise error if isinstance(error, ValueMismatch) else _wrong(at, base.__name__, value) from error
+        return _converted(_TEXTS[base], parse(str, value, at), at, base.__name__)
     if base in (dict, abc.Mapping, abc.MutableMapping):
         of_key, of_value = arguments or (Any, Any)
         items = _object(value, at).items()
         return {parse(of_key, key, f"{at}.{key}"): parse(of_value, one, f"{at}.{key}") for key, one in items}
     if base in _LISTS:
         of_one = arguments[0] if arguments else Any
-        return _LISTS[base](parse(of_one, one, f"{at}[{n}]") for n, one in enumerate(_list(value, at)))
+        values = [parse(of_one, one, f"{at}[{n}]") for n, one in enumerate(_list(value, at))]
+        return _converted(_LISTS[base], values, at, "a list of values that a set can have")
     if base is tuple:
         return _tuple(arguments, _list(value, at), at)
     return _class(base, value, at)
+
+
+def _converted(convert: Any, value: Any, at: str, wanted: str) -> Any:
+    """Returns what `convert` makes of a value. One that it does not take has not the type of its annotation."""
+    try:
+        return convert(value)
+    except _REFUSALS as error:
+        raise _wrong(at, wanted, value) from error
 
 
 def _object(value: Any, at: str) -> dict[str, Any]:
@@ -114,10 +126,10 @@ def _any_of(kinds: tuple[Any, ...], value: Any, at: str) -> Any:
         try:
             return parse(kind, value, at)
         except ValueMismatch as error:
-            errors.append(error)
+            if kind is not type(None):
+                errors.append(error)
     # With `None` as the only other type, the error of the first says more.
-    others = [kind for kind in kinds if kind is not type(None)]
-    raise errors[0] if len(others) == 1 else _wrong(at, " or ".join(str(kind) for kind in kinds), value)
+    raise errors[0] if len(errors) == 1 else _wrong(at, " or ".join(str(kind) for kind in kinds), value)
 
 
 def _tuple(kinds: tuple[Any, ...], values: list[Any], at: str) -> tuple[Any, ...]:
@@ -134,10 +146,7 @@ def _class(kind: Any, value: Any, at: str) -> Any:
     if hasattr(kind, "__supertype__"):
         return parse(kind.__supertype__, value, at)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        try:
-            return kind(value)
-        except ValueError as error:
-            raise _wrong(at, " or ".join(repr(one.value) for one in kind), value) from error
+        return _converted(kind, value, at, " or ".join(repr(one.value) for one in kind))
     if hasattr(kind, "__struct_fields__"):  # msgspec
         import msgspec
 
@@ -162,7 +171,7 @@ def _class(kind: Any, value: Any, at: str) -> Any:
 def _by_library(convert: Any, at: str, *arguments: Any) -> Any:
     try:
         return convert(*arguments)
-    except ValueError as error:
+    except (ArithmeticError, ValueError) as error:  # A `TypeError` is that of a type that the library does not know.
         raise ValueMismatch(f"{at}: {error}") from error
 
 
@@ -177,7 +186,7 @@ def _dataclass(kind: Any, given: dict[str, Any], at: str) -> Any:
             raise ValueMismatch(f"{at}.{field.name}: the field is missing")
     try:
         return kind(**values)
-    except ValueError as error:  # of __post_init__
+    except _REFUSALS as error:  # of __post_init__
         raise ValueMismatch(f"{at}: {error}") from error
 
 
