@@ -66,7 +66,7 @@ fn a_crontab_is_imported_once() {
 #[test]
 fn an_import_is_whole_or_nothing_and_its_errors_are_in_the_order_of_the_lines() {
     let env = Env::new();
-    let lines = "61 * * * * x\n* * * *\n0 0 * * * right\n0 0 30 2 * never\n";
+    let lines = "61 * * * * ls\n* * * *\n0 0 * * * ls\n0 0 30 2 * ls\n";
     let wrong = env.write("wrong", lines);
     for more in [&[][..], &["--dry-run"]] {
         let ran = env
@@ -171,6 +171,39 @@ fn a_crontab_with_a_column_for_the_user_needs_an_option() {
             .contains("(root) is left out: a command runs as the user of its worker"),
         "{ran:?}"
     );
+}
+
+/// Regression: only a user before a program or a path was noticed, and the user became the program of every other line.
+#[test]
+fn a_user_before_any_command_needs_an_option_and_an_unknown_first_word_a_note() {
+    let env = Env::new();
+    let words = ["schedule", "import", "-", "--dry-run"];
+    for command in [
+        "FOO=1 /bin/true",
+        "( cd /tmp; ls )",
+        "~/bin/x",
+        "no-such -a",
+    ] {
+        env.run_with(&words, &format!("0 0 * * * nobody {command}\n"))
+            .fails(
+                2,
+                &["line 1: 'nobody' is the name of a user", "--user-column"],
+            );
+    }
+    let text =
+        "0 0 * * * no-such x\n0 1 * * * no-such y\n0 2 * * * cd / && ls\n0 3 * * * nobody --all\n";
+    let ran = env.run_with(&words, text).ok();
+    let notes: Vec<&str> = (ran.err.lines())
+        .filter(|line| line.contains("is no program in PATH"))
+        .collect();
+    let [first, second] = notes[..] else {
+        panic!("one note of each word: {ran:?}");
+    };
+    assert!(
+        first.contains("line 1: 'no-such'") && first.contains("--user-column"),
+        "{ran:?}"
+    );
+    assert!(second.contains("line 4: 'nobody'"), "{ran:?}");
 }
 
 /// Regression: an edited line became a second schedule, and both fired.

@@ -1,15 +1,22 @@
 //! Lines that an older version stored as tasks of the kind `exec`: a repeated run makes them lines of a run.
 //!
-//! Every worker takes tasks of the kind `exec`. Those of an earlier run that no node has claimed get the kind of lines, so
+//! Every worker takes tasks of the kind `exec`. Those that a line names and that no node has claimed get the kind of lines, so
 //! that only runs of their batch take them from here on. A run still takes the others: those that a worker has claimed may
-//! be released by it, and ended ones may be retried.
+//! be released by it, and ended ones may be retried. A task that no line names keeps its kind: another program may have
+//! submitted it with the label of the batch.
+
+use std::collections::BTreeSet;
 
 use windlass::{
     Kind, Task, TaskId,
-    store::{Error, Filter, Page, Reschedule},
+    store::{Error, Filter, Page, Reschedule, TaskRecord},
 };
 
-use super::{batch::Batch, entry::BATCH};
+use super::{
+    batch::Batch,
+    entry::{BATCH, Entry},
+    existing::Met,
+};
 use crate::exit::Failure;
 
 /// Returns whether a task has the work of a line, which may be stored with the kind of older versions.
@@ -22,15 +29,36 @@ pub(super) fn is_same_kind(line: &Kind, kind: &Kind) -> bool {
     line == kind || line.is_command() && kind.is_command()
 }
 
-fn is_of_older_version(task: &Task) -> bool {
+/// Returns whether a task has the kind with which an older version stored lines.
+pub(super) fn is_of_older_version(task: &Task) -> bool {
     task.kind.as_str() == Kind::COMMAND
 }
 
+/// Returns whether a line continues the task of this record: a live one of its batch, with the work of the line.
+fn continues(entry: &Entry, record: &TaskRecord) -> bool {
+    let task = &entry.submit.task;
+    let is_live = (record.state.as_ref()).is_ok_and(|state| !state.code().is_terminal());
+    let in_batch = record.task.labels.get(BATCH) == task.labels.get(BATCH);
+    // A derived id identifies the work.
+    let is_line = entry.derived && !entry.has_stand_in && task.id == record.task.id;
+    is_live && in_batch && (is_line || is_same_work(task, &record.task))
+}
+
 impl Batch {
+    /// Makes the unclaimed tasks that these lines continue lines of a run.
+    pub(super) async fn adopt_named(&self, read: &[Met]) -> Result<(), Error> {
+        let records = read.iter().filter_map(|(_, entry, record)| {
+            let record = record.as_ref().ok()?;
+            continues(entry, record).then_some(&record.task)
+        });
+        self.adopt(&records.collect::<Vec<_>>()).await
+    }
+
     /// Makes the unclaimed ones of these tasks lines of a run.
     pub(super) async fn adopt(&self, tasks: &[&Task]) -> Result<(), Error> {
         let old = tasks.iter().filter(|task| is_of_older_version(task));
-        let ids: Vec<TaskId> = old.map(|task| task.id.clone()).collect();
+        // Equal lines have one task.
+        let ids: BTreeSet<TaskId> = old.map(|task| task.id.clone()).collect();
         if ids.is_empty() {
             return Ok(());
         }

@@ -14,6 +14,7 @@ use windlass::{
 };
 
 use super::{
+    adopting::is_of_older_version,
     before::Before,
     changed::Changed,
     entry::BATCH,
@@ -102,13 +103,13 @@ impl Batch {
     /// Reads which tasks of the batch are live before any line is read. They run only if a line
     /// names them.
     pub(super) async fn look_for_earlier(&self) -> Result<(), Failure> {
-        let live = self.list_live(true).await?;
+        let live = self.list_live(|_| true).await?;
         self.named.were_live(live);
         Ok(())
     }
 
-    /// Returns the tasks of the batch that have not ended. `adopt`: those of an older version become lines of a run.
-    async fn list_live(&self, adopt: bool) -> Result<Vec<TaskId>, Error> {
+    /// Returns these tasks of the batch that have not ended.
+    async fn list_live(&self, which: impl Fn(&Task) -> bool) -> Result<Vec<TaskId>, Error> {
         let filter = Filter::new()
             .states(StateKind::ALL.into_iter().filter(|c| !c.is_terminal()))
             .labels([(BATCH.to_owned(), Some(self.name.clone()))]);
@@ -124,11 +125,8 @@ impl Batch {
                 return Ok(ids);
             };
             after = last.order;
-            if adopt {
-                let tasks: Vec<&Task> = records.iter().map(|record| &record.task).collect();
-                self.adopt(&tasks).await?;
-            }
-            ids.extend(records.into_iter().map(|record| record.task.id));
+            let tasks = records.into_iter().map(|record| record.task);
+            ids.extend(tasks.filter(&which).map(|task| task.id));
         }
     }
 
@@ -376,7 +374,9 @@ impl Batch {
         let left = self.live.values().map(|l| l.lines).sum();
         // Lines that were not read may name any task.
         let left_out = if self.read_all && self.named.leaves_some() {
-            self.named.left_out(&self.list_live(false).await?)
+            // Every worker runs the others, whoever submitted them.
+            let waits = |task: &Task| !is_of_older_version(task);
+            self.named.left_out(&self.list_live(waits).await?)
         } else {
             0
         };

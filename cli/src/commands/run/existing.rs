@@ -26,6 +26,9 @@ const READS: usize = 32;
 /// A line with its task.
 pub(super) type Numbering = (u64, Entry);
 
+/// A line with its task, and what the store has under the id of the task.
+pub(super) type Met = (u64, Entry, Result<TaskRecord, Error>);
+
 impl Batch {
     /// Reads the tasks with these ids, and follows live ones or counts ended ones. Returns the
     /// tasks that run again as replacements of ended ones; none unless `replaces`.
@@ -39,7 +42,8 @@ impl Batch {
             let record = batch.read(&entry.submit.task.id).await;
             (line, entry, record)
         });
-        let read: Vec<_> = stream::iter(reads).buffered(READS).collect().await;
+        let read: Vec<Met> = stream::iter(reads).buffered(READS).collect().await;
+        self.adopt_named(&read).await?;
         let (mut outdated, mut ids) = (Vec::new(), HashSet::new());
         let mut equal = Vec::new();
         for (line, mut entry, record) in read {

@@ -197,9 +197,6 @@ impl Batch {
             {
                 return Answer::Known(Box::new((line, entry)));
             }
-            Err(Error::AlreadyExists { .. }) if self.live.contains_key(&task.id) => {
-                other_work(&task.id)
-            }
             Err(
                 e @ (Error::AlreadyExists { .. }
                 | Error::AlreadyFinished(_)
@@ -225,6 +222,7 @@ impl Batch {
     async fn refuse_other(&mut self, line: u64, id: &TaskId, error: Error) -> Result<(), Failure> {
         let reason = match error {
             Error::AlreadyFinished(_) => return self.refuse_changed(line, id).await,
+            Error::AlreadyExists { .. } if self.live.contains_key(id) => other_work(id),
             Error::AlreadyExists { name, .. } => format!(
                 "task '{name}' exists already, with another kind or other props than the line, and has not \
                  ended; {}",

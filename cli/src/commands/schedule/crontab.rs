@@ -36,7 +36,7 @@ pub(super) struct Crontab {
 pub(super) fn read(text: &str, column: &Column<'_>) -> Crontab {
     let mut crontab = Crontab::default();
     let (mut env, mut zone, mut named) = (BTreeMap::new(), None, None);
-    let (mut names, mut users) = (BTreeMap::new(), BTreeSet::new());
+    let (mut names, mut users, mut doubts) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
     for (at, line) in text.lines().enumerate() {
         let (at, line) = (at + 1, line.trim());
         if let Some(comment) = line.strip_prefix('#') {
@@ -53,10 +53,21 @@ pub(super) fn read(text: &str, column: &Column<'_>) -> Crontab {
                 crontab.notes.push(format!("line {at}: {note}"));
             }
             Some((name, value)) => drop(env.insert(name.to_owned(), value)),
-            None => match job(line).and_then(|(cron, text)| Ok((cron, column.without(text)?))) {
-                Ok((cron, (user, text))) => {
-                    let (command, stdin) = percent(text);
-                    users.extend(user.map(str::to_owned));
+            None => match job(line).and_then(|(cron, text)| {
+                let path = env.get("PATH").map(String::as_str);
+                Ok((cron, column.read(text, path)?))
+            }) {
+                Ok((cron, text)) => {
+                    let (command, stdin) = percent(text.command);
+                    users.extend(text.user.map(str::to_owned));
+                    if let Some((word, why)) = text.doubt
+                        && doubts.insert(word)
+                    {
+                        let note = format!(
+                            "'{word}' {why}; if it is the user of the line, give --user-column"
+                        );
+                        crontab.notes.push(format!("line {at}: {note}"));
+                    }
                     let name = named.take();
                     if let Some(name) = &name
                         && let Some(other) = names.insert(name.clone(), at)

@@ -9,6 +9,7 @@ use windlass::{Client, Invalid, TaskId, schedule::Schedule, store::Error, wire::
 use super::{
     column::Column,
     crontab::{Job, read},
+    first::Machine,
     form::PlanForm,
     imported::{Imported, Matching, Wanted, Write},
     origin::{self, Origin},
@@ -91,9 +92,11 @@ pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         );
         return Err(Failure::Usage(text));
     }
+    let machine = Machine::this();
+    let first = |word: &str, rest: &str, path: Option<&str>| machine.first(word, rest, path);
     let column = match args.user_column {
         true => Column::User,
-        false => Column::None(&origin::is_user),
+        false => Column::None(&first),
     };
     let crontab = read(&file_text(&args.file)?, &column);
     for note in &crontab.notes {

@@ -4,6 +4,7 @@ mod args;
 mod column;
 mod crontab;
 mod field;
+mod first;
 pub(crate) mod form;
 pub(crate) mod import;
 mod imported;

@@ -1,6 +1,6 @@
 //! The origin of an imported schedule: a label of its task, by which a later import of the same crontab finds it.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::fs;
 
 use windlass::{
     Client, TaskId,
@@ -78,32 +78,6 @@ pub(super) async fn present(client: &Client, origin: &Origin) -> Result<Vec<Task
     }
 }
 
-/// Commands that are no program.
-const BUILT_IN: [&str; 7] = ["cd", ".", "exec", "export", "if", "umask", "ulimit"];
-
-/// Returns whether a line begins with the name of a user of this machine, and not with a program in `PATH`. Programs may have
-/// the name of a user, such as `backup`: then arguments follow, and no command.
-pub(super) fn is_user(word: &str, rest: &str) -> bool {
-    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let mut names = users.lines().filter_map(|line| line.split(':').next());
-    let is_command = || {
-        let next = rest.split_whitespace().next().unwrap_or_default();
-        let is_path = next.starts_with('/') && !Path::new(next).is_dir();
-        is_path || BUILT_IN.contains(&next) || (!next.starts_with('-') && is_program(next))
-    };
-    word == "root" && !is_program(word)
-        || (names.any(|name| name == word) && !is_program(word) && is_command())
-}
-
-fn is_program(word: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_executable = |path: &Path| {
-        fs::metadata(path)
-            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-    };
-    std::env::split_paths(&path).any(|folder| is_executable(&folder.join(word)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,15 +90,5 @@ mod tests {
             assert_eq!(named("build-1", path).len(), 32, "{path}");
             assert_ne!(named("build-1", path), named("build-2", path));
         }
-    }
-
-    #[test]
-    fn a_user_is_one_that_is_no_program() {
-        assert!(is_user("root", "any") && is_user("nobody", "sh -c true"));
-        assert!(is_user("nobody", "/usr/bin/none") && is_user("nobody", "cd / && ls"));
-        // A program of this name, with arguments.
-        assert!(!is_user("nobody", "--all") && !is_user("nobody", "/usr"));
-        assert!(!is_user("sh", "sh") && !is_user("/bin/sh", "sh"));
-        assert!(!is_user("nobody-of-this-name", "sh"));
     }
 }

@@ -1,9 +1,9 @@
 //! Crontabs and what is read of them.
 
-use super::*;
+use super::{super::first::First, *};
 
 fn read(text: &str) -> Crontab {
-    super::read(text, &Column::None(&|_, _| false))
+    super::read(text, &Column::None(&|_, _, _| First::Command))
 }
 
 #[test]
@@ -50,8 +50,12 @@ fn a_crontab_of_a_user_is_read() {
 #[test]
 fn a_column_for_the_user_is_named_and_left_out_if_it_is_asked_for() {
     let text = "17 * * * * root run-parts /etc/cron.hourly\n@daily ann backup\n0 0 * * * ann\n0 0 * * * tar x\n";
-    let is_user = |word: &str, _: &str| ["root", "ann"].contains(&word);
-    let crontab = super::read(text, &Column::None(&is_user));
+    let first = |word: &str, rest: &str, _: Option<&str>| match word {
+        "root" | "ann" if !rest.is_empty() => First::User,
+        "ann" => First::Unknown,
+        _ => First::Command,
+    };
+    let crontab = super::read(text, &Column::None(&first));
     let lines: Vec<usize> = crontab.errors.iter().map(|(line, _)| *line).collect();
     assert_eq!(lines, [1, 2], "{:?}", crontab.errors);
     assert!(
@@ -60,6 +64,12 @@ fn a_column_for_the_user_is_named_and_left_out_if_it_is_asked_for() {
             .contains("'root' is the name of a user; give --user-column")
     );
     assert_eq!(crontab.jobs.len(), 2);
+    assert_eq!(
+        crontab.notes,
+        [
+            "line 3: 'ann' is no program in PATH of this machine; if it is the user of the line, give --user-column"
+        ]
+    );
     let crontab = super::read(text, &Column::User);
     let commands: Vec<&str> = crontab
         .jobs
