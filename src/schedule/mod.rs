@@ -18,6 +18,7 @@ mod cursor;
 mod data;
 mod deadlines;
 mod due;
+mod excluded;
 mod handler;
 mod hash;
 mod interval;

@@ -93,7 +93,8 @@ impl Schedules {
     ) -> Result<ScheduleRecord, Error> {
         let record = self.client.get(name(id)?).await?;
         self.is_schedule(&record)?;
-        Ok(self.record(record))
+        let now = self.now();
+        compute(move || ScheduleRecord::of(record, now)).await
     }
 
     /// Returns a page of the schedules in the order of their creation, each with its order. Pass the last
@@ -108,10 +109,9 @@ impl Schedules {
             ..Filter::default()
         };
         let records = self.client.list(&filter, page).await?;
-        let records = records.into_iter();
-        Ok(records
-            .map(|record| (record.order, self.record(record)))
-            .collect())
+        let now = self.now();
+        let read = move |record: TaskRecord| (record.order, ScheduleRecord::of(record, now));
+        compute(move || records.into_iter().map(read).collect()).await
     }
 
     /// Returns the next `count` times of a schedule, without skipped times; no more than the remaining runs of

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp, tz::Offset};
 
 use super::{
     cron::Expression,
+    excluded::between,
     left_out::{LeftOut, Why},
     seconds::{DAY, Seconds},
     times::{Times, before},
@@ -157,7 +158,7 @@ impl<'a> Days<'a> {
         Self {
             times,
             crons: seconds(times.crons()),
-            except: seconds(times.except()),
+            except: seconds(times.except().crons()),
             known: HashMap::new(),
         }
     }
@@ -206,8 +207,8 @@ impl<'a> Days<'a> {
             return Day::default();
         };
         let date = offset.to_datetime(begin).date();
-        let except = &self.times.spec().except;
-        if except.dates.contains(&date) {
+        let except = self.times.except();
+        if except.has_day(date) {
             return Day::default();
         }
         let nanos = i128::from(part.zero) * i128::from(SECOND);
@@ -215,9 +216,15 @@ impl<'a> Days<'a> {
             let at = i64::try_from(at.as_nanosecond() - nanos).ok()?;
             (part.span.0..part.span.1).contains(&at).then_some(at)
         };
-        let mut points: Vec<i64> = self.times.at().iter().filter_map(in_part).collect();
+        let span = (
+            nanos + i128::from(part.span.0),
+            nanos + i128::from(part.span.1),
+        );
+        let single = between(self.times.at(), span).iter();
+        let mut points: Vec<i64> = single.filter_map(in_part).collect();
         points.extend(self.months_in(part).iter().filter_map(in_part));
-        let removed: Vec<i64> = except.at.iter().filter_map(in_part).collect();
+        let removed = between(except.at(), span).iter();
+        let removed: Vec<i64> = removed.filter_map(in_part).collect();
         let mut key: Vec<i64> = Vec::new();
         let expressions = self.crons.iter().chain(&self.except);
         key.extend(expressions.map(|(one, _)| i64::from(one.has_day(date))));
@@ -265,7 +272,7 @@ impl<'a> Days<'a> {
     fn compute(&self, part: &Part, key: &[i64], (points, removed): (&[i64], &[i64])) -> Day {
         let (from, to) = part.span;
         let mut seconds = Seconds::none();
-        let mut between: Vec<i64> = Vec::new();
+        let mut fractions: Vec<i64> = Vec::new();
         let mut key = key.iter();
         for ((expression, of_it), after_gap) in self.crons.iter().zip(&part.after_gap) {
             let mut of_it = match key.next() {
@@ -282,7 +289,7 @@ impl<'a> Days<'a> {
         let excluded: Vec<bool> = self.except.iter().map(|_| key.next() == Some(&1)).collect();
         let mut take = |at: i64| match at % SECOND {
             0 => seconds.set(at / SECOND, true),
-            _ => between.push(at),
+            _ => fractions.push(at),
         };
         points.iter().copied().for_each(&mut take);
         for ((_, interval), phase) in self.times.every().iter().zip(key) {
@@ -299,20 +306,20 @@ impl<'a> Days<'a> {
         }
         seconds.clear(0, from.div_euclid(SECOND) + i64::from(from % SECOND > 0));
         seconds.clear(to.div_euclid(SECOND) + i64::from(to % SECOND > 0), DAY);
-        removed.iter().for_each(|at| match at % SECOND {
-            0 => seconds.set(at / SECOND, false),
-            _ => between.retain(|one| one != at),
-        });
-        between.retain(|at| (from..to).contains(at));
-        between.sort_unstable();
-        between.dedup();
+        for at in removed.iter().filter(|at| *at % SECOND == 0) {
+            seconds.set(at / SECOND, false);
+        }
+        // The excluded times are sorted.
+        fractions.retain(|at| (from..to).contains(at) && removed.binary_search(at).is_err());
+        fractions.sort_unstable();
+        fractions.dedup();
         let mut last: Vec<i64> = seconds.latest().take(2).map(|s| s * SECOND).collect();
-        last.extend(between.iter().rev().take(2));
+        last.extend(fractions.iter().rev().take(2));
         last.sort_unstable_by(|a, b| b.cmp(a));
         let first = seconds.earliest().map(|second| second * SECOND);
         Day {
-            times: seconds.count() + between.len() as u64,
-            first: first.into_iter().chain(between.first().copied()).min(),
+            times: seconds.count() + fractions.len() as u64,
+            first: first.into_iter().chain(fractions.first().copied()).min(),
             last_two: [last.get(1).copied(), last.first().copied()],
         }
     }

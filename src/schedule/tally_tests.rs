@@ -76,6 +76,18 @@ fn specs() -> Vec<Schedule> {
             .at(at("2030-03-30T12:10:00Z"))
             .at(at("2030-03-30T09:15:00Z"))
             .at(fraction),
+        // Out of order, and some twice.
+        spec()
+            .every(Duration::from_millis(1500), None)
+            .at(at("2030-03-31T01:00:00.75Z"))
+            .at(fraction)
+            .at(fraction)
+            .except_at(at("2030-03-31T09:00:01.5Z"))
+            .except_at(at("2030-03-31T00:59:58.5Z"))
+            .except_at(at("2030-03-30T12:05:00Z"))
+            .except_at(at("2030-03-31T00:59:58.5Z"))
+            .except_date("2030-10-27".parse().unwrap())
+            .except_date("2030-04-01".parse().unwrap()),
         spec()
             .cron("* * * * *")
             .start(at("2030-03-30T05:00:00Z"))
@@ -157,4 +169,37 @@ fn sixty_years_are_counted_without_a_visit_of_each_time() {
         // Visiting each time would take minutes.
         assert!(began.elapsed() < Duration::from_secs(20), "{spec:?}");
     }
+}
+
+#[test]
+fn thousands_of_excluded_times_are_not_compared_with_each_day_of_a_century() {
+    let single =
+        (0..10_000).map(|n| at("2031-01-01T00:00:00Z") + jiff::SignedDuration::from_secs(n));
+    let all = single.fold(spec(), |spec, time| spec.at(time).except_at(time));
+    let days = (0..10_000).map(|n| jiff::civil::date(2010, 1, 1) + jiff::Span::new().days(n));
+    let daily = all.clone().cron("@daily").except_cron("@daily");
+    let daily = days.fold(daily, |spec, day| spec.except_date(day));
+    let from = at("2030-01-01T00:00:00Z");
+    for spec in [all, daily] {
+        let times = Times::new("s", &spec).unwrap();
+        let began = Instant::now();
+        assert_eq!(times.next(from.into()), None);
+        // To compare each of them with each day takes a minute.
+        assert!(
+            began.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+}
+
+#[test]
+fn single_times_of_which_many_are_excluded_end_with_the_last_of_them() {
+    let single = |n: i64| at("2031-01-01T00:00:00Z") + jiff::SignedDuration::from_secs(n);
+    let all = (0..3000).fold(spec(), |spec, n| spec.at(single(n)));
+    let spec = (0..2999).fold(all, |spec, n| spec.except_at(single(n)));
+    let times = Times::new("s", &spec).unwrap();
+    let found = times.next(at("2030-01-01T00:00:00Z").into());
+    assert_eq!(found, Some(single(2999)));
+    assert_eq!(times.next(single(2999).into()), None);
 }

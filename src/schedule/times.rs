@@ -9,6 +9,7 @@ use super::{
     cursor::Known,
     data::Data,
     deadlines::Within,
+    excluded::{Excluded, sorted},
     hash::hash,
     interval::{Interval, Monthly},
     span::Length,
@@ -53,7 +54,7 @@ pub(crate) struct Times {
     every: Vec<(Timestamp, SignedDuration)>,
     monthly: Vec<Monthly>,
     at: Vec<Timestamp>,
-    except: Vec<Expression>,
+    except: Excluded,
     spec: Schedule,
     clocks: Clocks,
     offset: SignedDuration,
@@ -118,7 +119,7 @@ impl Times {
         let is_pattern = |text: &&String| interval_of(text).is_none() && !is_reboot(text);
         let patterns: Vec<String> = spec.cron.iter().filter(is_pattern).cloned().collect();
         let crons = expressions("cron", &patterns)?;
-        let except = expressions("except.cron", &spec.except.cron)?;
+        let except = Excluded::new(&spec.except, expressions("except.cron", &spec.except.cron)?);
         let zone = TimeZone::get(&spec.zone).map_err(|_| {
             let reason = format!(
                 "'{}' is not a time zone that this machine knows; write its IANA name, like Europe/Berlin or UTC",
@@ -128,8 +129,6 @@ impl Times {
         })?;
         check::description(spec)?;
         check::bounds(spec)?;
-        let mut at = spec.at.clone();
-        at.sort_unstable();
         let clocks = Clocks {
             zone,
             gap: spec.gap,
@@ -149,7 +148,7 @@ impl Times {
             crons,
             every,
             monthly,
-            at,
+            at: sorted(&spec.at),
             except,
             clocks,
             offset: spec.offset.check("offset")?,
@@ -203,8 +202,16 @@ impl Times {
     }
 
     fn has_times(&self) -> bool {
-        let has_none = self.crons.is_empty() && self.every.is_empty() && self.monthly.is_empty();
-        !(has_none && self.at.is_empty())
+        self.repeats() || !self.at.is_empty()
+    }
+
+    fn repeats(&self) -> bool {
+        !(self.crons.is_empty() && self.every.is_empty() && self.monthly.is_empty())
+    }
+
+    /// Returns the last time of a schedule that has only single times.
+    fn last_single(&self) -> Option<Timestamp> {
+        self.at.last().copied().filter(|_| !self.repeats())
     }
 
     /// Returns the spec of these times.
@@ -237,13 +244,13 @@ impl Times {
         self.at_boot() && self.spec.end.is_none_or(|end| now < end)
     }
 
-    /// Returns the single times.
+    /// Returns the single times, in their order.
     pub(crate) fn at(&self) -> &[Timestamp] {
         &self.at
     }
 
-    /// Returns the cron expressions of excluded times.
-    pub(crate) fn except(&self) -> &[Expression] {
+    /// Returns the excluded times.
+    pub(crate) fn except(&self) -> &Excluded {
         &self.except
     }
 
@@ -299,7 +306,11 @@ impl Times {
         }
         let first = last.checked_add(1.nanosecond()).ok()?;
         let to = first.checked_add(SEARCHED).unwrap_or(Timestamp::MAX);
-        let end = self.spec.end.unwrap_or(to);
+        let end = self
+            .spec
+            .end
+            .unwrap_or(to)
+            .min(self.last_single().unwrap_or(to));
         Tally::first(self, first, to.min(end))
     }
 
@@ -318,11 +329,7 @@ impl Times {
     }
 
     fn is_excluded(&self, nominal: Timestamp) -> bool {
-        let except = &self.spec.except;
-        let local = self.clocks.zone.to_datetime(nominal);
-        except.at.contains(&nominal)
-            || except.dates.contains(&local.date())
-            || self.except.iter().any(|cron| cron.matches(local))
+        self.except.has(nominal, self.local(nominal))
     }
 
     /// Returns a nominal time with its due time and its local form.

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use windlass_statemachine::{Invalid, Json, StateKind, TaskId, task::Labels};
 
-use super::Schedules;
 use crate::{
     schedule::{
         Counts, LeftOut, RefusedTime, Time,
@@ -66,9 +65,9 @@ impl ScheduleRecord {
     }
 }
 
-impl Schedules {
-    pub(super) fn record(&self, record: TaskRecord) -> ScheduleRecord {
-        let now = self.client.store().clock().now();
+impl ScheduleRecord {
+    /// Reads a record, and computes the next time. That may take long, and is no work for a task of the runtime.
+    pub(super) fn of(record: TaskRecord, now: Timestamp) -> Self {
         let state = record.state.ok();
         let code = state.as_ref().map(|state| state.code());
         let data = state.and_then(|state| state.data);
@@ -88,7 +87,7 @@ impl Schedules {
         });
         let read = spec.as_ref().ok();
         let ahead = read.and_then(|spec| data.ahead(spec, now));
-        ScheduleRecord {
+        Self {
             id: record.task.id,
             labels: record.task.labels,
             state: code,

@@ -6,7 +6,7 @@ use windlass_statemachine::{IfExists, Invalid, StateKind, TaskId};
 use super::{
     ScheduleRecord, Schedules,
     change::{Change, PAUSE, Read, TRIES, busy, skipping},
-    name,
+    compute, name,
     record::data_of,
 };
 use crate::{
@@ -86,7 +86,9 @@ impl Schedules {
         while tries < TRIES {
             let record = self.client.get(&id).await?;
             self.is_schedule(&record)?;
-            let schedule = change(&self.record(record.clone()))?;
+            let (found, now) = (record.clone(), self.now());
+            let found = compute(move || ScheduleRecord::of(found, now)).await?;
+            let schedule = change(&found)?;
             let has_ended = record.state.as_ref();
             if has_ended.is_ok_and(|state| state.code().is_terminal()) {
                 match self.restart(record, schedule.clone()).await {
