@@ -178,6 +178,8 @@ class Hosts:
             while not host.is_ready:
                 if self.refused:
                     raise Refusal(self.refused)
+                if self.worker.closing:
+                    return
                 if host.process.exitcode is not None:
                     raise Refusal(f"the process of the handlers ended with exit code {host.process.exitcode}: see above")
                 await asyncio.sleep(0.01)

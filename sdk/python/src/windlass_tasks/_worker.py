@@ -128,6 +128,8 @@ class Worker:
             loop.add_signal_handler(number, signalled)
         try:
             await self.hosts.start()
+            if self.closing:  # A signal has come while the handlers were imported.
+                return await self.ended
             loops = [asyncio.ensure_future(part()) for part in (self.exchange_on, self.report_on, self.watch_on)]
             done, _ = await asyncio.wait([ended, *loops], return_when=asyncio.FIRST_COMPLETED)
             self.closed = True
