@@ -111,6 +111,8 @@ class Worker:
         self.seq, self.settled, self.open, self.sent = 0, 0, set[int](), collections.OrderedDict[int, float]()
         self.until = 0.0
         self.exchanging: asyncio.Task[Any] | None = None
+        self.asked: list[str] = []
+        """The `pause_kinds` of the last exchange."""
         self.ending: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[int]
 
@@ -152,8 +154,7 @@ class Worker:
     async def close(self, code: int) -> None:
         """Stops the handlers, waits for their ends to be stored, and ends the worker."""
         logger.info("the worker ends: its handlers are stopped, and their tasks released")
-        if self.exchanging is not None:
-            self.hurried = self.exchanging.cancel()  # The next exchange asks for no more tasks.
+        self.hurry()  # The next exchange asks for no more tasks.
         for run in list(self.runs.values()):
             self.stop(run, {"reason": "shutdown", "grace_ms": run.claim["grace_ms"]})
         # Without a server nothing can be reported: when the lease is over, the tasks are taken over.
@@ -162,6 +163,15 @@ class Worker:
             await asyncio.wait([asyncio.ensure_future(self.idle.wait())], timeout=0.2)
         if not self.ended.done():
             self.ended.set_result(code)
+
+    def paused(self) -> list[str]:
+        """Returns the kinds of which the worker wants no tasks now."""
+        return sorted(self.app.tasks) if self.closing else self.hosts.paused()
+
+    def hurry(self) -> None:
+        """Ends the open exchange, if the next one asks for tasks of other kinds."""
+        if self.exchanging is not None and self.paused() != self.asked and self.exchanging.cancel():
+            self.hurried = True
 
     async def leave(self) -> None:
         path, body = f"/v1/workers/{self.name}/leave", json.dumps({"secret": self.secret}).encode()
@@ -336,8 +346,9 @@ class Worker:
         self.sent[seq] = clock()
         held = [run.held() for run in self.runs.values()]
         body = {"secret": self.secret, "seq": seq, "settled": settled, "held": held, "wait_ms": int(wait * 1000)}
-        if self.closing:
-            body["pause_kinds"] = sorted(self.app.tasks)
+        self.asked = self.paused()
+        if self.asked:
+            body["pause_kinds"] = self.asked
         try:
             path = f"/v1/workers/{self.name}/exchange"
             answer = await self.post("exchange", path, json.dumps(body), self.patience(wait), {"renewed_seq": int})
@@ -494,7 +505,7 @@ class Worker:
             number = f'"n":{item.run.n},"took":{item.took},' if item.is_numbered else ""
             text = f"[{','.join([item.text, *(one.text for one in more)])}]" if item.what == "log" else item.text
             parts.append(f'{{{item.run.name_text},{number}"{item.what}":{text}}}')
-        wanted = "false" if self.closing or self.drain else "true"
+        wanted = "false" if self.closing or self.drain or self.hosts.reduced else "true"
         body = f'{{"secret":"{self.secret}","seq":{seq},"settled":{settled},"claims_wanted":{wanted},"items":[{",".join(parts)}]}}'
         try:
             lease = self.leases
