@@ -67,6 +67,8 @@ class Item:
     took: int = 0
     size: int = 0
     """The bytes of a line of the log."""
+    is_sent: bool = False
+    """Whether it is in the report that is on its way."""
 
     @property
     def is_last(self) -> bool:
@@ -101,6 +103,8 @@ class Worker:
         self.past: collections.OrderedDict[tuple[str, int], tuple[int, int, int]] = collections.OrderedDict()
         """Claims whose run has ended: the run, the number of log lines, and the last request that was sent before."""
         self.items: dict[Item, None] = {}
+        self.progress: dict[Run, Item] = {}
+        """The newest progress of each run that no server has answered."""
         self.reported: list[list[Item]] = []
         """The items of the last report: lines of a log that follow each other are one there."""
         self.work, self.idle, self.registering = asyncio.Event(), asyncio.Event(), asyncio.Lock()
@@ -441,6 +445,9 @@ class Worker:
         if run.is_lost or run.phase == "ended":
             return
         size = 0
+        if what == "progress" and (last := self.progress.get(run)) is not None and not last.is_sent:
+            last.text = text  # Nobody asks how far the handler was before.
+            return
         if what == "log":
             size = min(len(json.loads(text).encode()), _LINE)
             run.lines += 1
@@ -450,6 +457,8 @@ class Worker:
             run.phase = "ended"
         run.items += 1
         self.items[item] = None
+        if what == "progress":
+            self.progress[run] = item
         if what == "log":
             run.log.append(item)
             run.log_bytes += item.size
@@ -499,6 +508,9 @@ class Worker:
     async def report(self) -> bool:
         """Sends a report. Returns whether one of its items is to be sent again."""
         groups = self.reported = grouped(self.chosen())
+        sent = [item for group in groups for item in group if item.what == "progress"]
+        for item in sent:
+            item.is_sent = True
         seq, settled = self.numbered()
         parts = []
         for item, *more in groups:
@@ -520,6 +532,10 @@ class Worker:
             return any(results) or len(answer["results"]) < len(groups)
         finally:
             self.is_answered(seq)
+            for item in sent:
+                item.is_sent = False
+                if item in self.items and self.progress.get(item.run) is not item:
+                    self.done(item)  # A newer one has come meanwhile.
 
     def result(self, item: Item, result: Json) -> bool:
         result, _ = _answers.without_missing(result if isinstance(result, dict) else {})
@@ -544,6 +560,8 @@ class Worker:
     def done(self, item: Item) -> None:
         del self.items[item]
         item.run.items -= 1
+        if self.progress.get(item.run) is item:
+            del self.progress[item.run]
         if item.what == "log":
             item.run.log.remove(item)
             item.run.log_bytes -= item.size
