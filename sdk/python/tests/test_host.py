@@ -19,7 +19,9 @@ from windlass_tasks import _awaits, testing
 from windlass_tasks._frames import HEAD, LARGEST, BadFrame, frames, length, messages
 from windlass_tasks._host import Host, LoopHost, LoopRun, ProcessHost, Run
 from windlass_tasks._hosts import Guard
+from windlass_tasks._hosts import Run as Held
 from windlass_tasks._job import Json
+from windlass_tasks._worker import TooLarge, Worker
 
 app = windlass.App("http://localhost:1")
 
@@ -361,3 +363,42 @@ def test_what_is_no_frame_is_noticed_at_once() -> None:
     for body in (b"", b"{}", b"[1", b"\xff"):
         with pytest.raises(BadFrame):
             messages(body)
+
+
+def test_of_the_progress_of_a_run_the_newest_waits_for_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker(app)
+    runs = [Held({"id": id, "fence": 1, "run": 1, "n": 1}, asks, 0) for id in ("a", "b")]
+    worker.runs = {(run.claim["id"], 1): run for run in runs}
+
+    def tell(count: int, of: str) -> str:
+        for n in range(count):
+            for run in runs:
+                worker.add(run, "progress", f'{{"text":"{of} {n}"}}')
+        return f'{{"text":"{of} {count - 1}"}}'
+
+    sent: list[str] = []
+
+    async def post(what: str, path: str, body: str, timeout: float, needs: Any) -> Json:
+        items = json.loads(body)["items"]
+        sent[:] = [json.dumps(item.get("progress", "return"), separators=(",", ":")) for item in items]
+        if len(items) == 2:
+            tell(1000, "meanwhile")
+            raise TooLarge
+        return {"results": [{"result": "applied"}] * len(items)}
+
+    monkeypatch.setattr(worker, "post", post)
+    try:
+        newest = tell(1000, "before")
+        for _ in range(3):  # What comes while a report is on its way takes the place of what was in it.
+            assert [item.text for item in worker.items] == [newest] * 2
+            with pytest.raises(TooLarge):
+                asyncio.run(worker.report())
+            assert sent == [newest] * 2
+            newest = '{"text":"meanwhile 999"}'
+        worker.add(runs[0], "return", '{"message":"release"}')
+        asyncio.run(worker.report())
+        assert sent == [newest, newest, '"return"']
+        assert not worker.items and not worker.progress and list(worker.runs) == [("b", 1)]
+    finally:
+        worker.hosts.guard.process.kill()
+        worker.hosts.guard.process.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -175,3 +176,93 @@ def test_code_that_cannot_be_imported_any_more_costs_no_attempt(server: Server) 
     assert server.workers[0].wait(20) == 1
     task = client.get(id)
     assert (task["state"], task["attempts"]) == ("runnable", 0)
+
+
+def test_the_processes_that_are_left_hold_no_task_of_another_worker(server: Server) -> None:
+    change = app_of(server, 4)
+    client = server.client()
+    busy = client.submit("a", 60)["id"]
+    until("it runs", lambda: client.get(busy)["claims"])
+    change()
+    ids = [client.submit("a", 0)["id"] for _ in range(3)]
+    until("a process is refused", lambda: "restart the worker" in server.log(0))
+    server.work(str(server.folder / "app.py"))
+    ids += [client.submit("a", 0)["id"] for _ in range(3)]
+    for id in ids:
+        assert client.result(id, 20) == "TWO"
+        assert client.get(id)["attempts"] == 0
+    assert (client.get(busy)["claims"], server.workers[0].poll()) == (1, None)
+
+
+STARTS = """
+import os, pathlib, time
+import windlass_tasks as windlass
+app, folder = windlass.App(ttl=15), pathlib.Path(os.environ["FOLDER"])
+if __name__ == "__mp_main__" and (folder / "dies").exists(): os._exit(5)
+if __name__ == "__mp_main__" and (folder / "slow").exists():
+    (folder / "importing").touch()
+    while (folder / "slow").exists(): time.sleep(0.02)
+@app.task("a", slots=2, signals=True)
+def a(job: windlass.Job):
+    got = []
+    while len(got) < job.props:
+        for signal in job.signals:
+            got.append(signal.payload)
+            job.reply(signal, "seen")
+        if len(got) < job.props: job.wait()
+    return got
+if __name__ == "__main__":
+    os.chdir(folder / "gone")
+    app.run()
+"""
+
+
+def busy_of(server: Server, file: str) -> str:
+    """Starts a worker of `STARTS` with one busy process, and returns its task."""
+    (server.folder / "gone").mkdir()
+    (server.folder / file).write_text(STARTS)
+    server.work(str(server.folder / file))
+    server.ready()
+    client = server.client()
+    busy: str = client.submit("a", 2)["id"]
+    assert client.signal(busy, "first", 1, wait=20) == "seen"
+    return busy
+
+
+@pytest.mark.parametrize("file", ["app.py", "gone/app.py"])
+def test_a_process_that_cannot_be_started_costs_no_attempt(server: Server, file: str) -> None:
+    busy = busy_of(server, file)
+    client = server.client()
+    shutil.rmtree(server.folder / "gone")
+    id = client.submit("a", 0)["id"]
+    until("no process starts", lambda: "no process could be started for the handler" in server.log(0))
+    client.signal(busy, "second", 2, wait=20)
+    assert client.result(id, 20) == []
+    assert client.get(id)["attempts"] == client.get(id)["errors_total"] == 0
+
+
+def test_a_process_that_ends_before_it_has_a_handler_costs_no_attempt(server: Server) -> None:
+    busy_of(server, "app.py")
+    client = server.client()
+    (server.folder / "dies").touch()
+    id = client.submit("a", 0)["id"]
+    until("the process ends", lambda: "ended with exit code 5" in server.log(0))
+    (server.folder / "dies").unlink()
+    assert client.result(id, 20) == []
+    assert client.get(id)["attempts"] == client.get(id)["errors_total"] == 0
+
+
+def test_a_signal_to_a_process_that_is_refused_reaches_the_next_one_once(server: Server) -> None:
+    busy = busy_of(server, "app.py")
+    client = server.client()
+    (server.folder / "slow").touch()
+    (server.folder / "app.py").write_text(STARTS + "# changed\n")
+    id = client.submit("a", 2)["id"]
+    until("its process starts", (server.folder / "importing").exists)
+    client.signal(id, "one", "one", wait=None)
+    client.signal(busy, "second", 2, wait=20)  # The worker has both when it answers this one.
+    (server.folder / "slow").unlink()
+    until("its process is refused", lambda: "restart the worker" in server.log(0))
+    client.signal(id, "two", "two", wait=None)
+    assert client.result(id, 20) == ["one", "two"]
+    assert client.get(id)["attempts"] == 0

@@ -437,6 +437,20 @@ def test_an_import_that_fails_ends_the_worker(server: Server) -> None:
     assert "only here" in server.log()
 
 
+def test_a_signal_ends_a_worker_whose_handlers_are_still_imported(server: Server) -> None:
+    file = server.folder / "slow.py"
+    file.write_text(
+        "import pathlib, time\nimport windlass_tasks as windlass\napp = windlass.App()\n"
+        "@app.task('a')\ndef a(job: windlass.Job): pass\n"
+        f"if __name__ == '__mp_main__': pathlib.Path({str(server.folder / 'imports')!r}).touch(); time.sleep(60)\n"
+        "if __name__ == '__main__': app.run()\n"
+    )
+    worker = server.work(str(file))
+    until("the handlers are imported", (server.folder / "imports").exists)
+    worker.terminate()
+    assert worker.wait(10) == 0, server.log()
+
+
 @pytest.mark.slow
 def test_a_changed_file_starts_the_worker_again(server: Server) -> None:
     file = server.folder / "app.py"

@@ -30,6 +30,7 @@ _LAST_WORDS = 1.0
 """How long an aborted `async def` or thread has to end before its process is killed, in seconds."""
 _LOOK = 0.2
 """How often a process is looked after whose connection says nothing, in seconds."""
+_RELEASE = '{"message":"release"}'
 
 
 class Refusal(Exception):
@@ -44,6 +45,7 @@ class Reports(Protocol):
 
     def add(self, run: Run, what: str, text: str, ticket: int = 0, took: int = 0) -> None: ...
     def end(self, code: int) -> None: ...
+    def hurry(self) -> None: ...
 
 
 class Run:
@@ -92,8 +94,13 @@ class Host:
         ours.setblocking(False)
         self.link = ours
         self.process = _context.Process(target=_host.main, args=(theirs, where, place), name=f"windlass-{place}")
-        self.process.start()
-        theirs.close()
+        try:
+            self.process.start()
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
         self.out: list[Any] = []
         self.writer: asyncio.StreamWriter | None = None
 
@@ -167,6 +174,8 @@ class Hosts:
         self.tasks: set[asyncio.Task[None]] = set()
         places: set[Place] = {task.place for task in app.tasks.values()}
         self.most: dict[Place, int] = dict.fromkeys(places, 1)
+        self.reduced = set[Place]()
+        """Places that go on with the processes that they have: no other can be started."""
         if "process" in places:
             slots = sum(task.slots for task in app.tasks.values() if task.place == "process")
             self.most["process"] = min(slots, app.processes or slots)
@@ -178,6 +187,8 @@ class Hosts:
             while not host.is_ready:
                 if self.refused:
                     raise Refusal(self.refused)
+                if self.worker.closing:
+                    return
                 if host.process.exitcode is not None:
                     raise Refusal(f"the process of the handlers ended with exit code {host.process.exitcode}: see above")
                 await asyncio.sleep(0.01)
@@ -192,21 +203,30 @@ class Hosts:
         task.add_done_callback(self.tasks.discard)
         return host
 
+    def free(self, place: Place) -> list[Host]:
+        """Returns the processes of a place that take a run now."""
+        free = [host for host in self.hosts if host.place == place and not host.killed and not host.is_over]
+        return [host for host in free if not host.runs] if place == "process" else free
+
+    def paused(self) -> list[str]:
+        """Returns the kinds of which no run can begin here before another one ends: another worker may be free."""
+        busy = {place for place in self.reduced if not self.free(place)}
+        return sorted(kind for kind, task in self.app.tasks.items() if task.place in busy)
+
     def assign(self, run: Run) -> None:
         """Gives a run to a process, which is started if there is none."""
         place = run.task.place
-        free = [host for host in self.hosts if host.place == place and not host.killed and not host.is_over]
-        if place == "process":
-            free = [host for host in free if not host.runs]
-        if free:
+        if free := self.free(place):
             host = max(free, key=lambda host: host.is_ready)
         elif sum(host.place == place for host in self.hosts) < self.most[place]:
             try:
                 host = self.open(place)
             except OSError as error:  # No process, no memory or no file is left.
-                text = f"no process could be started for the handler: {error}"
-                self.worker.add(run, "return", json.dumps({"message": "error", "error": text}))
+                self.not_started(run, error)
                 return
+        elif place in self.reduced:
+            self.worker.add(run, "return", _RELEASE)
+            return
         else:
             self.queue.append(run)  # Until a process that is being replaced has ended.
             return
@@ -214,6 +234,24 @@ class Hosts:
         # As a text: a process that cannot read it fails this run, and reads the other messages.
         name = {field: run.claim[field] for field in ("id", "fence", "run", "kind")}
         host.send([["start", run.key, name, json.dumps(run.claim, ensure_ascii=False)]])
+        if place in self.reduced:
+            self.worker.hurry()
+
+    def not_started(self, run: Run, error: OSError) -> None:
+        """Passes a run on for which no process could be started. It costs no attempt."""
+        why = f"no process could be started for the handler: {error}"
+        if changed := self.sources.changed():
+            self.worker.add(run, "return", _RELEASE)
+            self.reduce(run.task.place, f"{why}; {changed} has changed since the worker began")
+        else:
+            logger.error("task %s: %s; the task is released in %g s", run.claim["id"], why, self.pause)
+            self.release_later(run)
+            self.pause = min(self.pause * 2, 10.0)
+
+    def release_later(self, run: Run) -> None:
+        """Releases a run after a pause, so that it does not come again at once."""
+        run.host = None
+        asyncio.get_running_loop().call_later(self.pause, self.worker.add, run, "return", _RELEASE)
 
     def send(self, run: Run, message: Any) -> None:
         if run.host is not None:
@@ -303,21 +341,37 @@ class Hosts:
             pass
 
     def refuse(self, host: Host, why: str) -> None:
-        """Ends a process whose handlers are not those of the worker, and passes its runs on. They cost no attempt."""
-        self.refused = f"{why}; restart the worker, so that its processes run the same code"
-        logger.error("a process of handlers is refused: %s", self.refused)
+        """Ends a process whose handlers are not those of the worker, and releases its runs. They cost no attempt."""
         host.kill()
         for run in list(host.runs.values()):
             if run.phase == "running" and run.key not in host.aborted:
-                run.host = None
-                self.queue.append(run)
+                self.worker.add(run, "return", _RELEASE)
             else:
                 host.aborted.setdefault(run.key, None)
                 self.report_abort(host, run)
         host.runs.clear()
-        left = sum(other.place == host.place and other.is_ready and not other.killed for other in self.hosts)
-        self.most[host.place] = left
-        if not left:
+        self.reduce(host.place, why)
+
+    def reduce(self, place: Place, why: str) -> None:
+        """Goes on with the processes that a place has; without any, the worker ends. Waiting runs are released."""
+        self.refused = f"{why}; restart the worker, so that its processes run the same code"
+        logger.error("no further process of handlers is started: %s", self.refused)
+        self.reduced.add(place)
+        waiting, self.queue = self.queue, []
+        for run in waiting:
+            if run.task.place == place:
+                self.worker.add(run, "return", _RELEASE)
+            else:
+                self.queue.append(run)
+        self.count(place)
+
+    def count(self, place: Place) -> None:
+        """Counts the processes that a reduced place still has."""
+        left = sum(host.place == place and host.is_ready and not host.killed and not host.is_over for host in self.hosts)
+        self.most[place] = left
+        if left:
+            self.worker.hurry()
+        else:
             self.worker.end(1)
 
     def take(self, host: Host, message: Any) -> None:
@@ -357,12 +411,14 @@ class Hosts:
                 host.killed = True  # An interrupted process may be left in any state: the next run gets a new one.
                 host.send([["quit"]])
             self.next()
+            if host.place in self.reduced:
+                self.worker.hurry()
 
     def report_abort(self, host: Host, run: Run) -> None:
         error = host.aborted.pop(run.key)
         if error is None and self.worker.closing and not run.is_stopped:
             # No server has asked for the end of the run, so that it would start again.
-            self.worker.add(run, "return", json.dumps({"message": "release"}))
+            self.worker.add(run, "return", _RELEASE)
         elif error is None:
             self.worker.add(run, "aborted", "true")
         else:
@@ -383,11 +439,15 @@ class Hosts:
             if run.key in host.aborted:
                 self.report_abort(host, run)
             elif host.killed:  # Another run of the process did not end.
-                self.worker.add(run, "return", json.dumps({"message": "release"}))
+                self.worker.add(run, "return", _RELEASE)
+            elif not host.is_ready:  # No handler has begun there.
+                self.release_later(run)
             else:
                 error = {"message": "error", "error": f"the process of the handler {host.fault or how}"}
                 self.worker.add(run, "return", json.dumps(error))
         host.runs.clear()
+        if host.place in self.reduced:
+            self.count(host.place)
         if not host.is_ready:
             await asyncio.sleep(self.pause)
             self.pause = min(self.pause * 2, 10.0)

@@ -67,6 +67,8 @@ class Item:
     took: int = 0
     size: int = 0
     """The bytes of a line of the log."""
+    is_sent: bool = False
+    """Whether it is in the report that is on its way."""
 
     @property
     def is_last(self) -> bool:
@@ -101,6 +103,8 @@ class Worker:
         self.past: collections.OrderedDict[tuple[str, int], tuple[int, int, int]] = collections.OrderedDict()
         """Claims whose run has ended: the run, the number of log lines, and the last request that was sent before."""
         self.items: dict[Item, None] = {}
+        self.progress: dict[Run, Item] = {}
+        """The newest progress of each run that no server has answered."""
         self.reported: list[list[Item]] = []
         """The items of the last report: lines of a log that follow each other are one there."""
         self.work, self.idle, self.registering = asyncio.Event(), asyncio.Event(), asyncio.Lock()
@@ -111,6 +115,8 @@ class Worker:
         self.seq, self.settled, self.open, self.sent = 0, 0, set[int](), collections.OrderedDict[int, float]()
         self.until = 0.0
         self.exchanging: asyncio.Task[Any] | None = None
+        self.asked: list[str] = []
+        """The `pause_kinds` of the last exchange."""
         self.ending: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[int]
 
@@ -128,6 +134,8 @@ class Worker:
             loop.add_signal_handler(number, signalled)
         try:
             await self.hosts.start()
+            if self.closing:  # A signal has come while the handlers were imported.
+                return await self.ended
             loops = [asyncio.ensure_future(part()) for part in (self.exchange_on, self.report_on, self.watch_on)]
             done, _ = await asyncio.wait([ended, *loops], return_when=asyncio.FIRST_COMPLETED)
             self.closed = True
@@ -150,8 +158,7 @@ class Worker:
     async def close(self, code: int) -> None:
         """Stops the handlers, waits for their ends to be stored, and ends the worker."""
         logger.info("the worker ends: its handlers are stopped, and their tasks released")
-        if self.exchanging is not None:
-            self.hurried = self.exchanging.cancel()  # The next exchange asks for no more tasks.
+        self.hurry()  # The next exchange asks for no more tasks.
         for run in list(self.runs.values()):
             self.stop(run, {"reason": "shutdown", "grace_ms": run.claim["grace_ms"]})
         # Without a server nothing can be reported: when the lease is over, the tasks are taken over.
@@ -160,6 +167,15 @@ class Worker:
             await asyncio.wait([asyncio.ensure_future(self.idle.wait())], timeout=0.2)
         if not self.ended.done():
             self.ended.set_result(code)
+
+    def paused(self) -> list[str]:
+        """Returns the kinds of which the worker wants no tasks now."""
+        return sorted(self.app.tasks) if self.closing else self.hosts.paused()
+
+    def hurry(self) -> None:
+        """Ends the open exchange, if the next one asks for tasks of other kinds."""
+        if self.exchanging is not None and self.paused() != self.asked and self.exchanging.cancel():
+            self.hurried = True
 
     async def leave(self) -> None:
         path, body = f"/v1/workers/{self.name}/leave", json.dumps({"secret": self.secret}).encode()
@@ -334,8 +350,9 @@ class Worker:
         self.sent[seq] = clock()
         held = [run.held() for run in self.runs.values()]
         body = {"secret": self.secret, "seq": seq, "settled": settled, "held": held, "wait_ms": int(wait * 1000)}
-        if self.closing:
-            body["pause_kinds"] = sorted(self.app.tasks)
+        self.asked = self.paused()
+        if self.asked:
+            body["pause_kinds"] = self.asked
         try:
             path = f"/v1/workers/{self.name}/exchange"
             answer = await self.post("exchange", path, json.dumps(body), self.patience(wait), {"renewed_seq": int})
@@ -428,6 +445,9 @@ class Worker:
         if run.is_lost or run.phase == "ended":
             return
         size = 0
+        if what == "progress" and (last := self.progress.get(run)) is not None and not last.is_sent:
+            last.text = text  # Nobody asks how far the handler was before.
+            return
         if what == "log":
             size = min(len(json.loads(text).encode()), _LINE)
             run.lines += 1
@@ -437,6 +457,8 @@ class Worker:
             run.phase = "ended"
         run.items += 1
         self.items[item] = None
+        if what == "progress":
+            self.progress[run] = item
         if what == "log":
             run.log.append(item)
             run.log_bytes += item.size
@@ -486,13 +508,16 @@ class Worker:
     async def report(self) -> bool:
         """Sends a report. Returns whether one of its items is to be sent again."""
         groups = self.reported = grouped(self.chosen())
+        sent = [item for group in groups for item in group if item.what == "progress"]
+        for item in sent:
+            item.is_sent = True
         seq, settled = self.numbered()
         parts = []
         for item, *more in groups:
             number = f'"n":{item.run.n},"took":{item.took},' if item.is_numbered else ""
             text = f"[{','.join([item.text, *(one.text for one in more)])}]" if item.what == "log" else item.text
             parts.append(f'{{{item.run.name_text},{number}"{item.what}":{text}}}')
-        wanted = "false" if self.closing or self.drain else "true"
+        wanted = "false" if self.closing or self.drain or self.hosts.reduced else "true"
         body = f'{{"secret":"{self.secret}","seq":{seq},"settled":{settled},"claims_wanted":{wanted},"items":[{",".join(parts)}]}}'
         try:
             lease = self.leases
@@ -507,6 +532,10 @@ class Worker:
             return any(results) or len(answer["results"]) < len(groups)
         finally:
             self.is_answered(seq)
+            for item in sent:
+                item.is_sent = False
+                if item in self.items and self.progress.get(item.run) is not item:
+                    self.done(item)  # A newer one has come meanwhile.
 
     def result(self, item: Item, result: Json) -> bool:
         result, _ = _answers.without_missing(result if isinstance(result, dict) else {})
@@ -531,6 +560,8 @@ class Worker:
     def done(self, item: Item) -> None:
         del self.items[item]
         item.run.items -= 1
+        if self.progress.get(item.run) is item:
+            del self.progress[item.run]
         if item.what == "log":
             item.run.log.remove(item)
             item.run.log_bytes -= item.size
