@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 use windlass::{StateKind, Task, store::TaskRecord};
 
 use super::{
-    adopting::is_same_kind,
     batch::Batch,
     entry::{BATCH, Entry},
     inputs,
+    same_work::is_same_kind,
 };
 
 impl Batch {

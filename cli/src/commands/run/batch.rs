@@ -14,7 +14,6 @@ use windlass::{
 };
 
 use super::{
-    adopting::is_of_older_version,
     before::Before,
     changed::Changed,
     entry::BATCH,
@@ -23,6 +22,7 @@ use super::{
     named::Named,
     printing::Stops,
     report::Report,
+    same_work::is_of_older_version,
     settings::Settings,
     source::Lines,
     tally::{Failed, Left},

@@ -10,12 +10,12 @@ use windlass::{
 };
 
 use super::{
-    adopting::is_same_work,
     again::different_options,
     batch::Batch,
     changed::Ended,
     entry::{BATCH, Entry},
     live::Live,
+    same_work::is_same_work,
     tally::Failed,
 };
 use crate::{exit::Failure, hint::option};

@@ -35,6 +35,7 @@ mod names;
 mod never;
 pub(crate) mod printing;
 pub(crate) mod report;
+mod same_work;
 mod screen;
 mod script;
 mod settings;
