@@ -372,7 +372,7 @@ fn an_import_that_the_disk_ends_says_how_many_tasks_are_in_the_store() {
     limited
         .args(["-c", "ulimit -f 6000; exec \"$0\" \"$@\""])
         .arg(program.get_program())
-        .args(&import)
+        .args(import)
         .current_dir(place.path(""));
     let output = limited.output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
