@@ -53,7 +53,7 @@ pub struct ScheduleRecord {
     pub left_out: Vec<LeftOut>,
     /// The time up to which the schedule has decided, if that is more than a minute in the future: a clock that was
     /// ahead has decided it. The schedule continues from the present when a node handles it next, which happens when a
-    /// node notices that its clock was set back, and on [`Schedules::resume`].
+    /// node notices that its clock was set back, and on [`Schedules::resume`](crate::schedule::Schedules::resume).
     pub ahead: Option<Timestamp>,
 }
 
