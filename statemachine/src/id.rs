@@ -229,7 +229,7 @@ impl Kind {
     pub const BULK: &'static str = "bulk";
     /// The kind of commands of the operating system, which `windlass worker` runs.
     pub const COMMAND: &'static str = "exec";
-    /// The kind of the lines of `windlass run`: commands that a run executes itself, and a worker only if it is told to.
+    /// The kind of the lines of `windlass run`: commands that a run executes itself, and a worker only with `--take-runs`.
     pub const RUN_LINE: &'static str = "exec/run";
 
     /// Returns whether windlass itself has the handler of the kind: such tasks need no slot of a node, every node that has the

@@ -188,7 +188,7 @@ impl Handler {
             match applied {
                 Ok(_) => progress.done += 1,
                 Err(error) if error.is_retryable() => return Err(error.into()),
-                // Whoever sees the operation sees its refusals, whatever is masked of their tasks.
+                // A reader of the operation sees its refusals, also those of masked tasks.
                 Err(error) => refused.push((id, without_values(without_text(error)).to_string())),
             }
         }

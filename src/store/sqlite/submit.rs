@@ -104,7 +104,7 @@ pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<i6
     Ok(n)
 }
 
-/// Notes the unique key of a task, if it has one, whoever has had it.
+/// Notes the unique key of a task, if it has one, in place of an earlier holder.
 pub(super) fn take_key(batch: &Batch<'_>, n: i64, task: &Task, submitted_at: Timestamp) -> Sql<()> {
     let Some(unique) = &task.unique else {
         return Ok(());

@@ -374,7 +374,7 @@ impl Batch {
         let left = self.live.values().map(|l| l.lines).sum();
         // Lines that were not read may name any task.
         let left_out = if self.read_all && self.named.leaves_some() {
-            // Every worker runs the others, whoever submitted them.
+            // Every worker runs the others, also those of other programs.
             let waits = |task: &Task| !is_of_older_version(task);
             self.named.left_out(&self.list_live(waits).await?)
         } else {
