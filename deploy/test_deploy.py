@@ -176,7 +176,7 @@ def test_every_panel_of_the_dashboard_has_data(site: Site) -> None:
 
 
 def test_every_metric_of_the_dashboard_and_of_the_alerts_is_one_of_windlass() -> None:
-    known = set(re.findall(r"`(windlass_\w+)`", (HERE.parent / "docs" / "metrics.md").read_text()))
+    known = set(re.findall(r"`(windlass_\w+)`", (HERE.parent / "docs" / "reference" / "metrics.md").read_text()))
     text = (HERE / "prometheus" / "alerts.yml").read_text() + (HERE / "grafana" / "windlass.json").read_text()
     used = {re.sub(r"_(bucket|count|sum)$", "", name) for name in re.findall(r"windlass_\w+", text)}
     assert used <= known, used - known
@@ -231,7 +231,7 @@ def test_the_commands_of_the_alerts_are_accepted(site: Site) -> None:
 
 
 def test_why_names_the_scenes_with_their_commands(site: Site) -> None:
-    """The lines of `windlass why` beside the panels and alerts of docs/operations.md."""
+    """The lines of `windlass why` beside the panels and alerts of docs/operate/operations.md."""
     waiting = json.loads(site.windlass("why", "-o", "json"))["waiting"]
     found = {(one["kind"], one["reason"]): one for one in waiting}
     for kind, reason, command in (

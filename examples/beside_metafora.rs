@@ -1,5 +1,5 @@
 //! A node in a namespace of Metafora: runs the tasks of Metafora's clients, obeys its commander,
-//! and shares the work with its nodes. See `docs/migrating-from-metafora.md`.
+//! and shares the work with its nodes. See `docs/learn/migrating-from-metafora.md`.
 //!
 //! ```sh
 //! cargo run --features etcd --example beside_metafora -- 'etcd://127.0.0.1:2379/my/namespace?metafora-nodes=true' node-1

@@ -59,9 +59,9 @@
 //! |---|---|
 //! | `sqlite` (default) | the store in one file; needs a C compiler |
 //! | `etcd` | the store of a cluster; needs `protoc` |
-//! | `testing` | helpers for tests of handlers, `docs/testing.md` |
+//! | `testing` | helpers for tests of handlers, `docs/learn/testing.md` |
 //! | `conformance` | the suite that tests a store of your own |
-//! | `schema` | JSON Schemas of the types that programs read and write, `docs/json.md` |
+//! | `schema` | JSON Schemas of the types that programs read and write, `docs/reference/json.md` |
 //!
 //! # Modules
 //!
@@ -91,7 +91,7 @@
 //! executor uses unstable ones: pin the version, and run the conformance suite at each update. Enums and
 //! structs that will grow are `#[non_exhaustive]`; they have constructors.
 //!
-//! `docs/guarantees.md` lists what windlass promises, and what it does not. `docs/lifecycle.md`
+//! `docs/reference/guarantees.md` lists what windlass promises, and what it does not. `docs/reference/lifecycle.md`
 //! describes the states and the transitions between them.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -135,37 +135,37 @@ pub use windlass_statemachine::{
 
 /// Compiles the code of the page about data versions.
 #[cfg(all(doctest, feature = "testing"))]
-#[doc = include_str!("../docs/data-versions.md")]
+#[doc = include_str!("../docs/learn/data-versions.md")]
 pub struct DataVersionsPage;
 
 /// Compiles the code of the page about waiting for other tasks.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/waiting.md")]
+#[doc = include_str!("../docs/learn/waiting.md")]
 pub struct WaitingPage;
 
 /// Compiles the code of the page about signals.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/signals.md")]
+#[doc = include_str!("../docs/learn/signals.md")]
 pub struct SignalsPage;
 
 /// Compiles the code of the page about limits.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/limits.md")]
+#[doc = include_str!("../docs/learn/limits.md")]
 pub struct LimitsPage;
 
 /// Compiles the code of the page about deadlines.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/deadlines.md")]
+#[doc = include_str!("../docs/learn/deadlines.md")]
 pub struct DeadlinesPage;
 
 /// Compiles the code of the page about unique keys.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/unique.md")]
+#[doc = include_str!("../docs/learn/unique.md")]
 pub struct UniquePage;
 
 /// Compiles the code of the page about transactions.
 #[cfg(all(doctest, feature = "testing"))]
-#[doc = include_str!("../docs/transactions.md")]
+#[doc = include_str!("../docs/learn/transactions.md")]
 pub struct TransactionsPage;
 
 /// Compiles the code of the README.

@@ -2,8 +2,8 @@
 //!
 //! The library records its metrics with the facade [`metrics`](https://docs.rs/metrics): install a recorder (an
 //! exporter for Prometheus, say) before you start a node. Counters begin with 0: a node registers its metrics, and those of
-//! its kinds, when it starts, and a server those of a remote worker's kinds when the worker registers. Without a recorder the metrics do nothing. `docs/metrics.md` is
-//! generated from [`METRICS`].
+//! its kinds, when it starts, and a server those of a remote worker's kinds when the worker registers. Without a recorder
+//! the metrics do nothing. `docs/reference/metrics.md` is generated from [`METRICS`].
 //!
 //! No metric has a task id as a label, so the number of series grows only with the number of kinds. The first 200 kinds have
 //! series of their own; those of all others have the kind [`OTHER`].
@@ -177,7 +177,7 @@ pub fn describe() {
     }
 }
 
-/// Returns the text of `docs/metrics.md`.
+/// Returns the text of `docs/reference/metrics.md`.
 #[doc(hidden)]
 pub fn page() -> String {
     let mut page = String::from(

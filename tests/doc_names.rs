@@ -38,7 +38,12 @@ fn read(name: &str) -> String {
 /// The documents that users and contributors read: name and text.
 fn documents() -> Vec<(String, String)> {
     let mut names = Vec::new();
-    for folder in ["docs", "docs/internals"] {
+    for folder in [
+        "docs/learn",
+        "docs/operate",
+        "docs/reference",
+        "docs/internals",
+    ] {
         let pages = fs::read_dir(root().join(folder)).unwrap();
         let pages = pages.map(|page| page.unwrap().file_name().into_string().unwrap());
         let pages = pages.filter(|page| page.ends_with(".md"));
@@ -218,7 +223,7 @@ fn is_test_of(name: &str, sources: &str) -> bool {
 
 #[test]
 fn each_row_of_the_track_record_names_its_tests_or_says_why_there_is_none() {
-    let (page, sources) = (read("docs/track-record.md"), sources());
+    let (page, sources) = (read("docs/internals/track-record.md"), sources());
     let (mut named, mut wrong) = (0, Vec::new());
     let rows = page.lines().filter(|line| line.starts_with("| "));
     for row in rows.filter(|row| !row.starts_with("| defect |")) {
@@ -243,7 +248,7 @@ fn each_row_of_the_track_record_names_its_tests_or_says_why_there_is_none() {
 /// The words in the last column of the guarantees are topics of the conformance suite.
 #[test]
 fn every_conformance_topic_in_the_guarantees_exists() {
-    let page = read("docs/guarantees.md");
+    let page = read("docs/reference/guarantees.md");
     let mut topics = 0;
     for row in page.lines().filter(|line| line.starts_with("| G")) {
         let held_by = row.trim_end_matches(['|', ' ']).rsplit(" | ").next();
@@ -261,7 +266,7 @@ fn every_conformance_topic_in_the_guarantees_exists() {
 
 #[test]
 fn every_module_of_the_architecture_exists() {
-    let page = read("docs/architecture.md");
+    let page = read("docs/internals/architecture.md");
     let mut modules = 0;
     for (section, folder) in [
         ("## `statemachine/`", "statemachine/src"),
@@ -288,7 +293,7 @@ fn every_module_of_the_architecture_exists() {
 /// A step of a path is `file::function`, or `folder::function` for a function in one of its files.
 #[test]
 fn every_step_of_the_paths_of_the_architecture_exists() {
-    let page = read("docs/architecture.md");
+    let page = read("docs/internals/architecture.md");
     let files = files();
     let mut checked = 0;
     let is_step = |name: &&str| name.contains("::") && !name.starts_with("Store");
@@ -314,7 +319,7 @@ fn every_step_of_the_paths_of_the_architecture_exists() {
 
 #[test]
 fn every_chore_and_command_in_the_documents_exists() {
-    let (chores, commands) = (read("xtask/src/main.rs"), read("docs/cli.md"));
+    let (chores, commands) = (read("xtask/src/main.rs"), read("docs/reference/cli.md"));
     let mut found = [0; 2];
     for (document, text) in documents() {
         let lines = text.lines().flat_map(|line| line.split(['`', '|', ';']));
@@ -348,7 +353,7 @@ fn every_chore_and_command_in_the_documents_exists() {
 #[test]
 fn each_row_of_the_comparisons_names_what_checks_it() {
     let (sources, files) = (sources(), files());
-    let page = read("docs/coming-from.md");
+    let page = read("docs/learn/coming-from.md");
     let rows = page.lines().filter(|line| line.starts_with("| "));
     let rows = rows.filter(|line| !line.ends_with("| checked by |"));
     let (mut checked, mut missing) = (0, Vec::new());

@@ -18,7 +18,7 @@ fn read(name: &str) -> String {
 
 #[test]
 fn the_table_of_the_lifecycle_is_the_table_of_the_code() {
-    let text = read("docs/lifecycle.md");
+    let text = read("docs/reference/lifecycle.md");
     let table = text
         .split("<!-- table")
         .nth(1)
@@ -60,7 +60,7 @@ fn the_table_of_the_lifecycle_is_the_table_of_the_code() {
 
 #[test]
 fn every_guarantee_has_a_row() {
-    let text = read("docs/guarantees.md");
+    let text = read("docs/reference/guarantees.md");
     for n in 1..=8 {
         let row = text
             .lines()
@@ -76,7 +76,7 @@ fn every_guarantee_has_a_row() {
 #[test]
 fn the_schema_of_the_storage_page_is_the_schema_of_the_code() {
     let (text, code) = (
-        read("docs/storage.md"),
+        read("docs/reference/storage.md"),
         read("src/store/sqlite/schema/tables.sql"),
     );
     let blocks: Vec<&str> = text
@@ -89,7 +89,7 @@ fn the_schema_of_the_storage_page_is_the_schema_of_the_code() {
     for block in blocks {
         assert!(
             code.contains(block),
-            "docs/storage.md says otherwise than the code:\n{block}"
+            "docs/reference/storage.md says otherwise than the code:\n{block}"
         );
     }
     let tables = |text: &str| text.matches("CREATE TABLE ").count();
@@ -99,7 +99,10 @@ fn the_schema_of_the_storage_page_is_the_schema_of_the_code() {
 /// The options and variables that the examples of services give exist; their times fit each other.
 #[test]
 fn the_examples_of_services_use_what_there_is() {
-    let (cli, operations) = (read("docs/cli.md"), read("docs/operations-etcd.md"));
+    let (cli, operations) = (
+        read("docs/reference/cli.md"),
+        read("docs/operate/operations-etcd.md"),
+    );
     let unit = read("examples/systemd/windlass-worker.service");
     let yaml = read("examples/kubernetes/worker.yaml");
     let [etcd, sqlite] = ["worker.env", "worker-sqlite.env"];

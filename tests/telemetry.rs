@@ -1,4 +1,4 @@
-//! Each metric of the table is recorded, and `docs/metrics.md` is the table.
+//! Each metric of the table is recorded, and `docs/reference/metrics.md` is the table.
 #![cfg(feature = "testing")]
 #![allow(
     clippy::unwrap_used,
@@ -21,20 +21,20 @@ use windlass::{
     testing::{Fault, FaultyStore, Operation, TokioClock},
 };
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/metrics.md");
 
 #[test]
 fn the_page_of_metrics_is_the_table() {
     let page = std::fs::read_to_string(PAGE).unwrap_or_default();
     assert!(
         page == telemetry::page(),
-        "docs/metrics.md is stale; write it again: \
+        "docs/reference/metrics.md is stale; write it again: \
          cargo test --all-features --test telemetry -- --ignored write_the_page"
     );
 }
 
 #[test]
-#[ignore = "writes docs/metrics.md"]
+#[ignore = "writes docs/reference/metrics.md"]
 fn write_the_page() {
     std::fs::write(PAGE, telemetry::page()).unwrap();
 }

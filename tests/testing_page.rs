@@ -1,4 +1,4 @@
-//! The code of `docs/testing.md` and of the README's section on tests, as tests.
+//! The code of `docs/learn/testing.md` and of the README's section on tests, as tests.
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -142,7 +142,7 @@ fn the_pages_show_the_code_of_this_file() {
     let readme = readme.split("## Test your handler").nth(1).unwrap();
     let readme = readme.split("\n## ").next().unwrap();
     let mut blocks = 0;
-    for text in [&read("docs/testing.md"), readme] {
+    for text in [&read("docs/learn/testing.md"), readme] {
         for block in text.split("```rust\n").skip(1) {
             let lines = block.split("\n```").next().unwrap().lines();
             let lines: Vec<&str> = lines.map(str::trim).collect();

@@ -1,4 +1,4 @@
-//! The measurements behind `docs/performance.md`, as a table: `cargo xtask bench [ARGS]`.
+//! The measurements behind `docs/internals/performance.md`, as a table: `cargo xtask bench [ARGS]`.
 //!
 //! Every figure that has a goal is a ratio, or is measured together with its comparison, in turns
 //! and in one run: absolute figures differ from machine to machine.

@@ -17,7 +17,7 @@
 //! | `input`, `line` | reading JSON from arguments, files and standard input; tasks as JSON lines |
 //! | `view` | rows of tables, and the texts of a task |
 //! | `commands` | a file per command |
-//! | `schemas` | tests only: the JSON Schemas of what the program reads and prints, and `docs/json.md` |
+//! | `schemas` | tests only: the JSON Schemas of what the program reads and prints, and `docs/reference/json.md` |
 //! | `config` | settings from a file, as defaults of the options |
 //! | `balancing` | the balancer of a node, from its option |
 //! | `command_args` | a command as words and options |

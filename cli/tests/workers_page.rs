@@ -1,4 +1,4 @@
-//! The worker of docs/workers.md runs tasks, also while its server is killed and another one takes its place.
+//! The worker of docs/reference/workers.md runs tasks, also while its server is killed and another one takes its place.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -26,7 +26,7 @@ printf '%s' "$text" | jq -R '{text: ascii_upcase, token: (env.TOKEN != null)}'
 
 /// Returns the script of the page.
 fn script() -> String {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/workers.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/workers.md");
     let page = fs::read_to_string(page).unwrap();
     let mut blocks = page.split("```sh\n").skip(1);
     let block = blocks.find(|block| block.starts_with("#!/bin/sh"));

@@ -1,6 +1,6 @@
 //! The OpenAPI document of the requests.
 
-/// Returns the OpenAPI 3.1 document of the requests, which `GET /v1/openapi.json` answers with: docs/openapi.json.
+/// Returns the OpenAPI 3.1 document of the requests, which `GET /v1/openapi.json` answers with: docs/reference/openapi.json.
 ///
 /// # Example
 ///

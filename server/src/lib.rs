@@ -2,8 +2,8 @@
 //!
 //! [`Server`] makes an axum [`Router`](axum::Router) that a program of yours can mount, or serves it itself on a Unix
 //! socket and on TCP, as `windlass serve` does. Every request is made by a caller who is known: the user at the other end of
-//! the socket, or the holder of a [`Token`]. docs/server.md describes the requests, docs/security.md what they are
-//! protected against.
+//! the socket, or the holder of a [`Token`]. docs/operate/server.md describes the requests,
+//! docs/operate/security.md what they are protected against.
 //!
 //! # Stability
 //!
@@ -60,5 +60,5 @@ pub use settings::TlsFiles;
 
 /// Runs the examples of the page.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/server.md")]
+#[doc = include_str!("../../docs/operate/server.md")]
 pub struct ServerPage;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::routes::requests;
 
-/// Returns a table of every request, as Markdown: a part of docs/server.md.
+/// Returns a table of every request, as Markdown: a part of docs/operate/server.md.
 pub fn reference() -> String {
     let mut text = String::from("| request | role | what it does |\n|---|---|---|\n");
     for request in requests() {
@@ -30,12 +30,12 @@ pub fn reference() -> String {
 mod tests {
     #[test]
     fn the_page_has_the_reference() -> Result<(), std::io::Error> {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/server.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operate/server.md");
         let page = std::fs::read_to_string(page)?;
         let reference = super::reference();
         assert!(
             page.contains(&reference),
-            "docs/server.md lacks:\n{reference}"
+            "docs/operate/server.md lacks:\n{reference}"
         );
         Ok(())
     }

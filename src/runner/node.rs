@@ -30,7 +30,7 @@ use crate::{handler::Shared, store::Error};
 ///
 /// # Guarantees
 ///
-/// The numbered guarantees of `docs/guarantees.md`: one owner, fenced writes, durable before acted
+/// The numbered guarantees of `docs/reference/guarantees.md`: one owner, fenced writes, durable before acted
 /// on, no lost task, commands once and in order, stop in time.
 ///
 /// # Caveats

@@ -5,7 +5,7 @@
 //! lost and never fires twice, whichever node runs the schedule. Pause, kill, history and leases work as for
 //! every task.
 //!
-//! The semantics are in `docs/schedules.md`.
+//! The semantics are in `docs/reference/schedules.md`.
 
 mod boot;
 mod budget;

@@ -65,7 +65,7 @@ impl NewTerms {
 impl<J> NewTask<J> {
     /// Adds a limit that the task shares with every task of the namespace that has a limit with the same key:
     /// how many are claimed at once, or how many claims begin within a period. A task has up to 8 limits;
-    /// none by default. The page `docs/limits.md` describes the semantics.
+    /// none by default. The page `docs/learn/limits.md` describes the semantics.
     ///
     /// # Example
     ///

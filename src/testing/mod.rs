@@ -1,4 +1,4 @@
-//! Helpers for tests. `docs/testing.md` shows them on one handler.
+//! Helpers for tests. `docs/learn/testing.md` shows them on one handler.
 //!
 //! | item | feature | purpose |
 //! |---|---|---|

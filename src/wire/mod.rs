@@ -1,7 +1,7 @@
 //! The JSON forms of the records that clients read, as the command line prints them. The forms that
 //! programs write are in [`windlass_statemachine::wire`].
 //!
-//! `docs/json.md` lists the fields of all forms. With the feature `schema` each form has a JSON Schema.
+//! `docs/reference/json.md` lists the fields of all forms. With the feature `schema` each form has a JSON Schema.
 
 mod failures;
 mod graph;

@@ -98,7 +98,7 @@ fn is_unknown(fraction: &Option<f64>) -> bool {
 
 /// The state of a task: its status, its data, and its counters.
 ///
-/// Stores keep the JSON form of the state (`docs/storage.md`). Reading other bytes returns a typed
+/// Stores keep the JSON form of the state (`docs/reference/storage.md`). Reading other bytes returns a typed
 /// error.
 ///
 /// # Example

@@ -362,10 +362,10 @@ async fn a_queued_run_waits_for_all_runs_that_are_live() -> Test {
     Ok(())
 }
 
-/// The code computes the times of the table of docs/schedules.md.
+/// The code computes the times of the table of docs/reference/schedules.md.
 #[test]
 fn the_page_of_schedules_shows_the_times_that_come() -> Test {
-    let page = include_str!("../../docs/schedules.md");
+    let page = include_str!("../../docs/reference/schedules.md");
     let rows = page.lines().filter(|line| line.contains("Z |"));
     let mut checked = 0;
     for row in rows {

@@ -52,20 +52,20 @@ The chores of the windlass workspace:
                             formatting, circles (of imports), lengths (of files), api (the list of public items),
                             versions (of the Python package), locks, lints, features, docs, packages (built by the minimum Rust
                             version), licences: checks all or those that are named, writes nothing
-  cargo xtask api           writes the list of the public items of the libraries (docs/api.txt)
+  cargo xtask api           writes the list of the public items of the libraries (docs/reference/api.txt)
   cargo xtask fix           formats, and applies what the lints can fix by themselves
-  cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table
+  cargo xtask bench [ARGS]  the measurements behind docs/internals/performance.md, as a table
   cargo xtask bench peers [ARGS]
                             windlass beside other systems (benches/peers/README.md), as a table
   cargo xtask bench dashboard
-                            the figures of docs/dashboard.md, in Chromium, with a million tasks
+                            the figures of docs/operate/dashboard.md, in Chromium, with a million tasks
   cargo xtask counts        counts the instructions and allocations of the hot paths under valgrind, and
                             fails if one has risen by more than a tenth; with --record it records them
   cargo xtask soak [ARGS]   the long crash tests (each SOAK_SECONDS, 600 by default); for one of
                             them: `soak_on_etcd`, `soak_by_http` (both stores), or
                             `--exact soak` for the one on SQLite
   cargo xtask mutants [ARGS]
-                            mutation tests of the pure code (docs/mutation-testing.md), which need
+                            mutation tests of the pure code (docs/internals/mutation-testing.md), which need
                             cargo-mutants; ARGS go to it, after `statemachine`, `library` or `etcd` for
                             one pass; `workers [NAME...]` plants mutants of the rules of remote workers
   cargo xtask side-by-side COMMIT

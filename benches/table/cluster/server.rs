@@ -51,7 +51,7 @@ impl Cluster {
                 .args(["--listen-peer-urls", &peer])
                 .args(["--initial-advertise-peer-urls", &peer])
                 .args(["--initial-cluster", &all])
-                // As docs/operations-etcd.md advises.
+                // As docs/operate/operations-etcd.md advises.
                 .args(["--snapshot-count", "5000"])
                 .args(["--quota-backend-bytes", "8000000000"])
                 .env_remove("ETCD_BIN")

@@ -1,5 +1,5 @@
-//! The JSON Schemas of what the program reads and prints: `docs/schemas/` and `docs/json.md`, generated from the
-//! types.
+//! The JSON Schemas of what the program reads and prints: `docs/reference/schemas/` and `docs/reference/json.md`,
+//! generated from the types.
 
 mod page;
 
@@ -71,7 +71,7 @@ fn forms() -> Vec<(Form, Value)> {
         ),
         input::<Line>(
             "operation",
-            "A line of `windlass apply`, and the column `operation` of [`windlass_inbox`](inbox.md). `apply` reads \
+            "A line of `windlass apply`, and the column `operation` of [`windlass_inbox`](../learn/inbox.md). `apply` reads \
              relative times too, and gives a task without an id a UUID.",
         ),
         input::<Message>(
@@ -175,7 +175,7 @@ fn forms() -> Vec<(Form, Value)> {
 }
 
 fn docs() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs"))
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference"))
 }
 
 /// Returns each file with its text.
@@ -212,7 +212,7 @@ fn the_schemas_and_their_page_are_those_of_the_types() {
 }
 
 #[test]
-#[ignore = "writes docs/schemas and docs/json.md"]
+#[ignore = "writes docs/reference/schemas and docs/reference/json.md"]
 fn write_the_schemas() {
     fs::create_dir_all(docs().join("schemas")).unwrap();
     for (path, text) in files() {

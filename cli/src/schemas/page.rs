@@ -1,4 +1,4 @@
-//! Generates `docs/json.md` from the schemas.
+//! Generates `docs/reference/json.md` from the schemas.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 

@@ -1,4 +1,4 @@
-//! What the program prints with `-o json` has the fields of its schema in `docs/schemas`, and no others.
+//! What the program prints with `-o json` has the fields of its schema in `docs/reference/schemas`, and no others.
 
 use std::{
     cell::RefCell,
@@ -37,7 +37,7 @@ struct Schemas {
 
 impl Schemas {
     fn read() -> Self {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/schemas");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/schemas");
         let read = |path: std::path::PathBuf| {
             let schema: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();

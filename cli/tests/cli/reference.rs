@@ -5,11 +5,11 @@ use crate::env::Env;
 #[test]
 fn the_reference_page_is_what_the_program_says() {
     let ran = Env::new().run(&["reference"]).ok();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/cli.md");
     let page = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         page == ran.out,
-        "docs/cli.md is stale; write it again: cargo run -p windlass-cli -- reference > docs/cli.md"
+        "docs/reference/cli.md is stale; write it again: cargo run -p windlass-cli -- reference > docs/reference/cli.md"
     );
     // It is the same on every machine.
     let slots = page.lines().filter(|l| l.contains("one per core"));

@@ -1,4 +1,4 @@
-//! The command lines of `docs/unique.md`, run as they are written.
+//! The command lines of `docs/learn/unique.md`, run as they are written.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use crate::env::Env;
 /// Each `sh` block of the page, in a store of its own. A comment behind a line has what it prints.
 #[test]
 fn the_command_lines_of_the_page_print_what_it_says() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/unique.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/learn/unique.md");
     let page = std::fs::read_to_string(page).unwrap();
     let blocks: Vec<&str> = page.split("```sh\n").skip(1).collect();
     assert_eq!(blocks.len(), 2);

@@ -1,4 +1,4 @@
-"""The client under test of `windlass worker-check`: a handler that does what the props say (docs/worker-check.md).
+"""The client under test of `windlass worker-check`: a handler that does what the props say (docs/reference/worker-check.md).
 
 The argument is the place of the handler: process, thread or loop."""
 

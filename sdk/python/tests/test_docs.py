@@ -1,4 +1,4 @@
-"""The page docs/python.md and the examples, run as their readers run them; and the judge of the protocol."""
+"""The page docs/learn/python.md and the examples, run as their readers run them; and the judge of the protocol."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(folder: Path, server: Server, *command: str, bound: float = 60) -> str:
 
 @pytest.mark.slow
 def test_the_page_from_nothing_to_a_task_that_survives(server: Server) -> None:
-    tasks, submit, *others, tests = blocks(ROOT / "docs" / "python.md")
+    tasks, submit, *others, tests = blocks(ROOT / "docs" / "learn" / "python.md")
     folder = server.folder
     (folder / "tasks.py").write_text(tasks.replace("windlass.App()", "windlass.App(ttl=15)"))
     (folder / "submit.py").write_text(submit)
@@ -69,7 +69,7 @@ def test_the_page_from_nothing_to_a_task_that_survives(server: Server) -> None:
 def test_the_page_names_what_there_is() -> None:
     import windlass_tasks as windlass
 
-    text = (ROOT / "docs" / "python.md").read_text()
+    text = (ROOT / "docs" / "learn" / "python.md").read_text()
     for name in re.findall(r"`windlass\.(\w+)`", text):
         assert hasattr(windlass, name), name
     for name in re.findall(r"`job\.(\w+)\(", text):

@@ -57,7 +57,7 @@ def test_pip_installs_the_package_without_cargo(server: Server, tmp_path: pathli
     assert code == 0, (tmp_path / "greet.log").read_text()
 
 
-@pytest.mark.parametrize("page", [SDK / "README.md", SDK.parent.parent / "docs" / "python.md"], ids=["readme", "page"])
+@pytest.mark.parametrize("page", [SDK / "README.md", SDK.parent.parent / "docs" / "learn" / "python.md"], ids=["readme", "page"])
 def test_the_pages_name_the_installation_that_works(page: pathlib.Path) -> None:
     text = page.read_text()
     commands = re.findall(r"^pip install (.*)$", text, re.M)

@@ -118,7 +118,7 @@ pub(super) async fn document() -> Value {
             "title": "windlass",
             "summary": "Durable tasks by HTTP.",
             "description": "The requests of `windlass serve`. Times that a request takes may be relative to the clock of the \
-                            server (`in 5m`); numbers come back digit by digit. See docs/server.md.",
+                            server (`in 5m`); numbers come back digit by digit. See docs/operate/server.md.",
             "version": "1",
             "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
         },

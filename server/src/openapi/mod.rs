@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from the table of requests and from what a server answers: `docs/openapi.json`.
+//! The OpenAPI document, made from the table of requests and from what a server answers: `docs/reference/openapi.json`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -16,7 +16,10 @@ use crate::routes::{
     table::{FILE, JSON, LINES, requests},
 };
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/openapi.json");
+const PATH: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../docs/reference/openapi.json"
+);
 
 /// The schema of OpenAPI 3.1 documents, of the OpenAPI Initiative.
 const OPENAPI: &str = include_str!("../../tests/openapi-3.1/schema.json");
@@ -34,13 +37,13 @@ async fn the_stored_document_is_that_of_the_requests() {
     let stored = fs::read_to_string(PATH).unwrap_or_default();
     assert!(
         stored == text().await,
-        "docs/openapi.json is stale; write it again: \
+        "docs/reference/openapi.json is stale; write it again: \
          cargo test --workspace --all-features --lib -- --ignored write_the_openapi_document"
     );
 }
 
 #[tokio::test]
-#[ignore = "writes docs/openapi.json"]
+#[ignore = "writes docs/reference/openapi.json"]
 async fn write_the_openapi_document() {
     fs::write(PATH, text().await).unwrap();
 }
@@ -194,7 +197,7 @@ fn each_body_of_an_example_has_its_form() {
 /// The forms that other pages describe are the same here, except for what only a request can say.
 #[test]
 fn the_forms_are_those_of_the_schemas() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/schemas");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/schemas");
     let stored = fs::read_to_string(format!("{folder}/task.json")).unwrap();
     let stored: Value = serde_json::from_str(&stored).unwrap();
     let fields = |form: &Value| form["properties"].as_object().cloned().unwrap();
@@ -204,7 +207,7 @@ fn the_forms_are_those_of_the_schemas() {
     }
     assert!(
         of_requests == fields(&stored),
-        "the fields of docs/schemas/task.json differ"
+        "the fields of docs/reference/schemas/task.json differ"
     );
     for name in [
         "record",
@@ -219,7 +222,7 @@ fn the_forms_are_those_of_the_schemas() {
         let stored: Value = serde_json::from_str(&stored).unwrap();
         assert!(
             stored == forms::schema(name),
-            "docs/schemas/{name}.json differs"
+            "docs/reference/schemas/{name}.json differs"
         );
     }
 }

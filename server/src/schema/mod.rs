@@ -1,5 +1,5 @@
-//! Strict JSON Schemas of the forms that programs read and write: `docs/schemas/` and `docs/openapi.json` are made with
-//! them.
+//! Strict JSON Schemas of the forms that programs read and write: `docs/reference/schemas/` and
+//! `docs/reference/openapi.json` are made with them.
 
 mod strict;
 

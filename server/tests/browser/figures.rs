@@ -1,5 +1,5 @@
-//! The figures of docs/dashboard.md: `cargo xtask bench dashboard`. They need the release program, which serves a store of a
-//! million tasks beside the browser.
+//! The figures of docs/operate/dashboard.md: `cargo xtask bench dashboard`. They need the release program, which
+//! serves a store of a million tasks beside the browser.
 #![allow(clippy::print_stdout, reason = "the figures are printed")]
 
 mod followed;

@@ -140,7 +140,7 @@ fn has_weekday(part: &str, day: Date) -> bool {
     has(part, 0, weekday)
 }
 
-/// Returns whether the fields select a day, as docs/schedules.md says.
+/// Returns whether the fields select a day, as docs/reference/schedules.md says.
 fn selects([days, months, weekdays]: [&str; 3], day: Date) -> bool {
     let month = u32::from(day.month().unsigned_abs());
     if months != "*" && !months.split(',').any(|part| has(part, 1, month)) {

@@ -1,7 +1,7 @@
 //! The store of a cluster: a namespace on etcd.
 //!
 //! A namespace can be shared with Metafora's `metcdv3`: its clients, commanders and nodes work on
-//! the same keys (`docs/storage.md`).
+//! the same keys (`docs/reference/storage.md`).
 //!
 //! The folders are layers: each depends only on those below it in this table, and `store` connects
 //! the components.

@@ -295,7 +295,7 @@ impl World {
     }
 
     /// How long before its lease can end a node stops its handlers, in microseconds
-    /// (docs/guarantees.md, G7).
+    /// (docs/reference/guarantees.md, G7).
     pub fn margin(&self) -> u64 {
         (self.ttl / 5).min(3_000_000)
     }

@@ -1,5 +1,5 @@
 //! The client under test of `windlass worker-check`, as a program: its handlers do what the props say
-//! (docs/worker-check.md).
+//! (docs/reference/worker-check.md).
 #![allow(clippy::print_stderr, reason = "a command-line program")]
 
 use std::{

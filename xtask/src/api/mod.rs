@@ -1,4 +1,4 @@
-//! The public surface of the libraries, as a list: `docs/api.txt`.
+//! The public surface of the libraries, as a list: `docs/reference/api.txt`.
 //!
 //! The list is made of the sources, because the JSON of rustdoc needs a nightly compiler. Every item that is `pub` is
 //! public: the lint `unreachable_pub` refuses one that no path leads to. Code that is compiled only for tests is left out;
@@ -16,7 +16,7 @@ use std::{
 use read::Surface;
 
 /// The list, from the root of the workspace.
-const LIST: &str = "docs/api.txt";
+const LIST: &str = "docs/reference/api.txt";
 
 /// The libraries, each with the folder of its sources.
 const LIBRARIES: [(&str, &str); 3] = [

@@ -230,7 +230,7 @@ impl Run<'_> {
         })
     }
 
-    /// One member on the disk of the other files, with the options that docs/operations-etcd.md advises.
+    /// One member on the disk of the other files, with the options that docs/operate/operations-etcd.md advises.
     fn etcd(&self) -> Left<Cluster> {
         let servers = tools::etcds(&root())?;
         let program = servers.first().ok_or("no etcd was found")?.clone();

@@ -22,7 +22,7 @@ fn drawn(root: &Path) -> Result<[(&'static str, String); 4], String> {
         ("terminal.svg", terminal::draw(&read(root, RECORDING)?)),
         (
             "states.svg",
-            states::draw(&read(root, "docs/lifecycle.md")?)?,
+            states::draw(&read(root, "docs/reference/lifecycle.md")?)?,
         ),
         ("commit.svg", flows::commit()),
         ("claim.svg", flows::claim()),
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_table_with_another_edge_is_not_drawn() -> Result<(), String> {
-        let page = read(&root(), "docs/lifecycle.md")?;
+        let page = read(&root(), "docs/reference/lifecycle.md")?;
         let row = "| paused | runnable | sleeping | paused | paused | paused | – |";
         assert!(page.contains(row), "the row of paused has changed");
         let more = page.replace(row, &row.replace('–', "fault"));

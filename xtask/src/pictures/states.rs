@@ -1,4 +1,4 @@
-//! The state machine, drawn from the table of `docs/lifecycle.md`, which `tests/docs.rs` holds to the
+//! The state machine, drawn from the table of `docs/reference/lifecycle.md`, which `tests/docs.rs` holds to the
 //! table in the code. An edge without a place, and a place without an edge, is an error.
 
 use std::collections::BTreeMap;
@@ -46,7 +46,8 @@ const EDGES: [Edge; 16] = [
 fn rows(page: &str) -> Result<BTreeMap<(String, String), Vec<String>>, String> {
     let table = page.split("<!-- table").nth(1);
     let table = table.and_then(|rest| rest.split("<!-- end of table").next());
-    let table = table.ok_or("could not draw the states: docs/lifecycle.md has no table")?;
+    let table =
+        table.ok_or("could not draw the states: docs/reference/lifecycle.md has no table")?;
     let mut lines = table.lines().filter(|line| line.starts_with('|'));
     let cells = |line: &str| -> Vec<String> {
         let cells = line.trim_matches('|').split('|');

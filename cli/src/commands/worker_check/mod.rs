@@ -32,7 +32,7 @@ scenarios run at once and take about 20s; with a port in URL they run one after 
 
 COMMAND is a worker with a handler of the kind 'check'. It reads the address of its first server from
 WINDLASS_URL and the token from WINDLASS_TOKEN. Its handler does what the props say, and completes with
-its props as the result (docs/worker-check.md has the whole contract):
+its props as the result (docs/reference/worker-check.md has the whole contract):
   {\"do\":\"complete\"}                 completes
   {\"do\":\"checkpoint\"}               stores its props as data, then completes
   {\"do\":\"run\"}                      returns run with data; completes when it has data
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_page_lists_every_scenario_and_every_rule() {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/worker-check.md");
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/worker-check.md");
         let page = fs::read_to_string(page).unwrap();
         for scenario in table::ALL {
             assert!(

@@ -200,7 +200,7 @@ class AsyncClient:
     sent again only if no server has got it. A client may be shared by threads, event loops, and the children of a fork: each
     request has a connection of its own, and each process and event loop opens its own.
 
-    Methods return the JSON of the answer, as docs/json.md of windlass describes it, and raise `ApiError`. `Unavailable` says
+    Methods return the JSON of the answer, as docs/reference/json.md describes it, and raise `ApiError`. `Unavailable` says
     that no server has answered, and `Unreadable` that Python does not read a value of the answer."""
 
     def __init__(
@@ -505,7 +505,7 @@ class AsyncClient:
         return await self._object("GET", f"/tasks/{_part(id)}/log", after=after)
 
     async def transaction(self, lines: Sequence[Json], *, id: str | None = None, dry_run: bool = False) -> Json:
-        """Applies operations (docs/json.md, `operation.json`) in one step: all, or none. With `dry_run`, checks them."""
+        """Applies operations (docs/reference/json.md, `operation.json`) in one step: all, or none. With `dry_run`, checks them."""
         body = {"lines": list(lines), "dry_run": dry_run, **({"id": id} if id else {})}
         return await self._object("POST", "/transactions", body, key=id is None and not dry_run, again=True)
 
@@ -643,7 +643,7 @@ class AsyncClient:
         return await self._object("POST", "/schedule-times", times(fields, "schedule"))
 
     async def change_schedule(self, id: str, action: str, **fields: Any) -> Json:
-        """`pause`, `resume`, `trigger`, `backfill` or `skip`, with the fields of that request (docs/server.md)."""
+        """`pause`, `resume`, `trigger`, `backfill` or `skip`, with the fields of that request (docs/operate/server.md)."""
         return await self._object("POST", f"/schedules/{_part(id)}/{_part(action)}", times(fields, "schedule"))
 
     # The namespace

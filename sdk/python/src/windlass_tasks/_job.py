@@ -150,7 +150,7 @@ def times(fields: Mapping[str, Any], at: str) -> Json:
 
 
 def form(task: Kinded[P] | str, props: P | None, codec: Codec, fields: Mapping[str, Any]) -> Json:
-    """Returns a task to submit in its JSON form. `fields` are those of `task.json` of windlass (docs/json.md)."""
+    """Returns a task to submit in its JSON form. `fields` are those of `task.json` of windlass (docs/reference/json.md)."""
     kind = task if isinstance(task, str) else task.kind
     return {"kind": kind, "props": codec.encode(plain(props, "props")), **times(fields, "task")}
 
@@ -317,7 +317,7 @@ class Job(Generic[P, D]):
         return id
 
     def effect(self, operation: Json) -> None:
-        """Adds an operation (docs/json.md, `operation.json`) to the write of what the handler returns.
+        """Adds an operation (docs/reference/json.md, `operation.json`) to the write of what the handler returns.
 
         Such as `{"op": "send", "task": "b", "command": "pause"}`. If one is refused the attempt fails, and none happens."""
         self._effects.append(plain(operation, "effect"))

@@ -1,4 +1,4 @@
-"""The worker: registers, exchanges and reports by the protocol of docs/workers.md, and keeps the handlers in processes."""
+"""The worker: registers, exchanges and reports (docs/reference/workers.md), and keeps the handlers in processes."""
 
 from __future__ import annotations
 

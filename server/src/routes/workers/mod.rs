@@ -1,4 +1,4 @@
-//! The requests of remote workers (docs/workers.md).
+//! The requests of remote workers (docs/reference/workers.md).
 //!
 //! What a worker gets is not masked: it runs the task.
 

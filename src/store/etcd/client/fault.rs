@@ -15,7 +15,7 @@ pub(crate) enum Limit {
 
 /// What a quota without room means.
 pub(super) const QUOTA_FULL: &str = "the quota is full: compact the history, defragment the members and disarm the alarm \
-     (docs/operations-etcd.md)";
+     (docs/operate/operations-etcd.md)";
 
 /// Why a request to etcd failed.
 #[derive(Debug, Clone)]

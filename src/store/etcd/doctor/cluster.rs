@@ -86,7 +86,7 @@ impl Doctor {
         let named: Vec<String> = named
             .map(|(what, of)| format!("{what} of {}", of.join(", ")))
             .collect();
-        let advice = "docs/operations-etcd.md: compact, defragment each member, then etcdctl alarm \
+        let advice = "docs/operate/operations-etcd.md: compact, defragment each member, then etcdctl alarm \
                       disarm; a corrupt member is to be replaced";
         Finding::new("alarms", Verdict::Error, named.join(", "), advice)
     }

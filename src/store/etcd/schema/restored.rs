@@ -20,8 +20,7 @@ pub(crate) struct Restored {
 }
 
 /// What to do.
-pub(crate) const RAISE: &str =
-    "stop every node, raise the fences, and start the nodes again (docs/operations-etcd.md)";
+pub(crate) const RAISE: &str = "stop every node, raise the fences, and start the nodes again (docs/operate/operations-etcd.md)";
 
 /// Returns the error for an etcd that was restored to an earlier state.
 pub(crate) fn restored(what: impl std::fmt::Display) -> Error {
