@@ -133,6 +133,11 @@ pub use windlass_statemachine::{
     Unique, WaitOutcome, Waited, Waits, Wake, fingerprint, task::Labels,
 };
 
+/// Compiles the code of the tutorial.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/learn/tutorial.md")]
+pub struct TutorialPage;
+
 /// Compiles the code of the page about data versions.
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../docs/learn/data-versions.md")]

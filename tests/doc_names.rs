@@ -39,6 +39,7 @@ fn read(name: &str) -> String {
 fn documents() -> Vec<(String, String)> {
     let mut names = Vec::new();
     for folder in [
+        "docs",
         "docs/learn",
         "docs/operate",
         "docs/reference",

@@ -6,6 +6,9 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "docs/map.rs"]
+mod map;
+
 use windlass::{
     ActionKind, StateKind,
     statemachine::transition::{SIGNAL, TABLE},

@@ -1,4 +1,4 @@
-//! The code of `docs/learn/testing.md` and of the README's section on tests, as tests.
+//! The code of `docs/learn/testing.md`, of `docs/learn/guide-service.md` and of the README's section on tests, as tests.
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -92,6 +92,9 @@ mod page {
     }
 }
 
+#[path = "testing_page/service.rs"]
+mod service;
+
 mod readme {
     use std::time::Duration;
 
@@ -130,19 +133,22 @@ mod readme {
     }
 }
 
-/// Every block of Rust of the page, and the one of the README about tests, is code of this file.
+/// Every block of Rust of the pages, and the one of the README about tests, is code of these files.
 #[test]
 fn the_pages_show_the_code_of_this_file() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
-    let own = read("tests/testing_page.rs");
-    let own: Vec<&str> = own.lines().map(str::trim).collect();
+    let files = ["tests/testing_page.rs", "tests/testing_page/service.rs"].map(read);
+    let own: Vec<&str> = files.iter().flat_map(|text| text.lines()).collect();
+    let own: Vec<&str> = own.into_iter().map(str::trim).collect();
     let own = own.join("\n");
     let readme = read("README.md");
     let readme = readme.split("## Test your handler").nth(1).unwrap();
     let readme = readme.split("\n## ").next().unwrap();
     let mut blocks = 0;
-    for text in [&read("docs/learn/testing.md"), readme] {
+    let [page, guide] =
+        ["testing", "guide-service"].map(|page| read(&format!("docs/learn/{page}.md")));
+    for text in [&page, &guide, readme] {
         for block in text.split("```rust\n").skip(1) {
             let lines = block.split("\n```").next().unwrap().lines();
             let lines: Vec<&str> = lines.map(str::trim).collect();
@@ -150,5 +156,5 @@ fn the_pages_show_the_code_of_this_file() {
             blocks += 1;
         }
     }
-    assert_eq!(blocks, 7);
+    assert_eq!(blocks, 10);
 }

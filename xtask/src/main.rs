@@ -20,6 +20,7 @@ mod pictures;
 mod planted;
 mod python;
 mod side_by_side;
+mod site;
 mod timed;
 mod tools;
 mod verify;
@@ -50,7 +51,7 @@ The chores of the windlass workspace:
                             serves Metafora; with --if-available it is skipped without them, and says so
   cargo xtask verify [CHECKS]
                             formatting, circles (of imports), lengths (of files), api (the list of public items),
-                            versions (of the Python package), locks, lints, features, docs, packages (built by the minimum Rust
+                            versions (of the Python package), locks, lints, features, docs, site, packages (built by the minimum Rust
                             version), licences: checks all or those that are named, writes nothing
   cargo xtask api           writes the list of the public items of the libraries (docs/reference/api.txt)
   cargo xtask fix           formats, and applies what the lints can fix by themselves
@@ -71,6 +72,7 @@ The chores of the windlass workspace:
   cargo xtask side-by-side COMMIT
                             builds another commit, and runs its commands and workers beside those of
                             this version, on SQLite and on etcd
+  cargo xtask site          builds the site of the documents by mdBook, in target/site, and follows its links
   cargo xtask pictures      draws the pictures of docs/pictures/ again; with --record, the terminal
                             shows commands that are run for it; with --dashboard, Chromium
                             takes those of the dashboard
@@ -100,6 +102,7 @@ fn main() -> ExitCode {
         Some("bench") => bench(&rest),
         Some("counts") => counts::counts(&rest),
         Some(peers::CHORE) => peers::tidy(&rest),
+        Some("site") => site::site(),
         Some("soak") => soak(&rest),
         Some("mutants") => mutants::mutants(&rest),
         Some("pictures") => pictures::pictures(&rest),

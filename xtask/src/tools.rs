@@ -179,6 +179,38 @@ pub(crate) fn npm() -> Result<PathBuf, String> {
     })
 }
 
+/// `mdbook`, which makes the site of the documents. Without optimisation its build takes 100 s of a processor; the site
+/// takes a second more.
+pub(crate) fn mdbook(root: &Path) -> Result<PathBuf, String> {
+    let tools = root.join("target/tools");
+    let own = tools.join("bin/mdbook");
+    if let Some(found) = in_path("mdbook").or_else(|| runs(&own).then(|| own.clone())) {
+        return Ok(found);
+    }
+    eprintln!(
+        "==> mdbook is not there: building it into {}",
+        tools.display()
+    );
+    let mut install = super::cargo();
+    install.args([
+        "install",
+        "mdbook",
+        "--version",
+        MDBOOK,
+        "--locked",
+        "--debug",
+        "--quiet",
+    ]);
+    install.args(["--no-default-features", "--features", "search", "--root"]);
+    let installed = install.arg(&tools).status();
+    (installed.is_ok_and(|status| status.success()) && runs(&own))
+        .then_some(own)
+        .ok_or_else(|| "mdbook is needed for the site and could not be built: install it".into())
+}
+
+/// The version of mdBook that is built where there is none.
+const MDBOOK: &str = "0.5.4";
+
 /// `valgrind`, which counts instructions and allocations.
 pub(crate) fn valgrind() -> Result<PathBuf, String> {
     let found = named("VALGRIND")?

@@ -5,12 +5,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{api, cargo, circles, lengths, packages, python, root, run, tools};
+use super::{api, cargo, circles, lengths, packages, python, root, run, site, tools};
 
 type Check = fn(&Path, &mut Vec<String>);
 
 /// The checks in their order, by their names on the command line.
-const CHECKS: [(&str, Check); 11] = [
+const CHECKS: [(&str, Check); 12] = [
     ("formatting", check_formatting),
     ("circles", check_circles),
     ("lengths", check_lengths),
@@ -20,6 +20,7 @@ const CHECKS: [(&str, Check); 11] = [
     ("lints", check_lints),
     ("features", check_features),
     ("docs", check_docs),
+    ("site", check_site),
     ("packages", check_packages),
     ("licences", check_licences),
 ];
@@ -144,6 +145,11 @@ fn check_docs(protoc: &Path, failed: &mut Vec<String>) {
     let doc = ["doc", "--workspace", "--all-features", "--no-deps"];
     let mut doc = cargo_with(protoc, &doc);
     note("docs", doc.env("RUSTDOCFLAGS", "-Dwarnings"), failed);
+}
+
+/// Builds the site of the documents, and follows its links.
+fn check_site(_: &Path, failed: &mut Vec<String>) {
+    failed.extend(site::site().err());
 }
 
 /// The builds of users, which the build of the workspace with all features does not contain.

@@ -19,6 +19,7 @@ mod debounce;
 mod end_of_time;
 mod env;
 mod json;
+mod learn_pages;
 mod log_lines;
 mod logs;
 mod nodes;
