@@ -113,7 +113,7 @@ fn build() -> Result<PathBuf, String> {
     let mut build = cargo();
     build.env("PROTOC", tools::protoc(&root())?);
     build.args(["test", "--workspace", "--all-features", "--no-run"]);
-    run("the program windlass", build.args(["--test", "readme"]))?;
+    run("the program windlass", build.args(["--test", "graces"]))?;
     Ok(program())
 }
 
