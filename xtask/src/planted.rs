@@ -33,7 +33,6 @@ struct Mutant {
 }
 
 impl Mutant {
-    /// Returns the program of tests and the name of the test.
     /// Returns the module of the program `stores`, and the test in it.
     fn module_and_test(&self) -> (&'static str, &'static str) {
         let test = self.test.strip_prefix("conformance: ");

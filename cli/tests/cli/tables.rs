@@ -72,7 +72,7 @@ fn a_list_fits_a_terminal_of_60_columns() {
 fn the_other_tables_fit_too() {
     let (place, _) = place();
     let _worker = place.start(&["worker", "--name", "the-node-of-a-machine-with-a-long-name"]);
-    live::until("the worker is there", || {
+    crate::live::until("the worker is there", || {
         place.run(&["nodes", "-o", "json"]).1.contains("the-node")
     });
     for (args, has) in [(&["nodes"][..], "working"), (&["stats"], "failed")] {

@@ -43,7 +43,7 @@ async fn outcome(client: &Client) -> Result<String, windlass::BoxError> {
 /// Each row of the second table of docs/schedules.md is true.
 #[tokio::test]
 async fn the_page_of_schedules_shows_the_deadlines_of_runs() -> Test {
-    let page = include_str!("../../docs/schedules.md");
+    let page = include_str!("../../../docs/schedules.md");
     let (_, table) = page
         .split_once("| time | start within |")
         .ok_or("no table")?;

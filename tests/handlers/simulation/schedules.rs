@@ -365,7 +365,7 @@ async fn a_queued_run_waits_for_all_runs_that_are_live() -> Test {
 /// The code computes the times of the table of docs/schedules.md.
 #[test]
 fn the_page_of_schedules_shows_the_times_that_come() -> Test {
-    let page = include_str!("../../docs/schedules.md");
+    let page = include_str!("../../../docs/schedules.md");
     let rows = page.lines().filter(|line| line.contains("Z |"));
     let mut checked = 0;
     for row in rows {

@@ -103,7 +103,7 @@ fn again_refuses_other_work_with_the_id_of_a_line_that_has_ended() {
     let run = run.stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut run = run.stdout(Stdio::null()).spawn().unwrap();
     let (mut input, mut err) = (run.stdin.take().unwrap(), run.stderr.take().unwrap());
-    let run = live::Running::of(run);
+    let run = crate::live::Running::of(run);
     writeln!(input, "{}", line("1")).unwrap();
     until("the first line has ended", || {
         place.read("starts") == "1\n" && place.get("t")["state"] == "completed"

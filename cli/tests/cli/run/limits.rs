@@ -17,7 +17,7 @@ fn a_run_names_the_limit_that_it_waits_for() {
     place.write("second", &second.concat());
     let mut run = place.windlass(&["run", "second"]);
     run.stderr(fs::File::create(place.path("err")).unwrap());
-    let run = live::Running::of(run.spawn().unwrap());
+    let run = crate::live::Running::of(run.spawn().unwrap());
     let says =
         "nothing runs, 2 tasks wait: line 1 (second): it waits for the limit 'gpu' (1 at once)\n";
     until("the limit is named", || place.read("err").contains(says));

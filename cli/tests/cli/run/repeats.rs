@@ -220,7 +220,7 @@ fn a_line_that_has_begun_keeps_its_options_and_a_note_says_so() {
     first.wait();
     let mut second = place.windlass(&[&each[..], &["--retry-failed", "--timeout", "7m"]].concat());
     second.stderr(fs::File::create(place.path("said")).unwrap());
-    let second = live::Running::of(second.spawn().unwrap());
+    let second = crate::live::Running::of(second.spawn().unwrap());
     let says = "has not ended, and keeps the options of the earlier run (retry policy, timeout)";
     until("the note", || place.read("said").contains(says));
     second.signal(nix::sys::signal::Signal::SIGTERM);

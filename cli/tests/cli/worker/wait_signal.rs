@@ -5,10 +5,8 @@ use std::fs;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use super::{
-    live::{Place, Running, is_alive, until, until_gone},
-    submit,
-};
+use super::submit;
+use crate::live::{Place, Running, is_alive, until, until_gone};
 
 const WINDLASS: &str = env!("CARGO_BIN_EXE_windlass");
 const WORKER: [&str; 3] = ["worker", "--slots", "1"];
