@@ -6,6 +6,7 @@
 )]
 
 mod api;
+mod beside;
 mod bounded;
 mod browser;
 mod circles;
@@ -30,6 +31,7 @@ use std::{
     env,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
+    time::Instant,
 };
 
 const HELP: &str = "\
@@ -145,7 +147,10 @@ fn cargo() -> Command {
 
 fn run(what: &str, command: &mut Command) -> Result<(), String> {
     eprintln!("==> {what}");
-    match command.status() {
+    let started = Instant::now();
+    let status = command.status();
+    eprintln!("==> {what}: {} s", started.elapsed().as_secs());
+    match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{what}: {status}")),
         Err(e) => Err(format!("{what}: could not be started: {e}")),
