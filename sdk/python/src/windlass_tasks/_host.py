@@ -8,6 +8,7 @@ import contextlib
 import contextvars
 import ctypes
 import importlib
+import inspect
 import io
 import itertools
 import json
@@ -26,8 +27,11 @@ from typing import Any
 
 from . import _token, _trace
 from ._awaits import NAMES, Awaits, inside
+from ._forms import Json
 from ._frames import HEAD, LARGEST_CLAIMS, LARGEST_TEXT, frames, length, messages
-from ._job import Done, Job, Json, Next, Refused, Stop, _current
+from ._job import Done, Job, Next, Refused, Stop, _current
+from ._log import TaskLog
+from ._sources import Loaded
 from ._task import Task, is_stop, made, make_job, outcome
 from ._version import VERSION
 
@@ -69,8 +73,9 @@ def _forked(link: socket.socket) -> None:
     _has_forked()
 
 
-def main(link: socket.socket, where: dict[str, tuple[str, str]], place: str) -> None:
-    """Runs handlers until the worker's process ends. `where` has the module and the name of each kind's handler."""
+def main(link: socket.socket, where: dict[str, tuple[str, str]], place: str, known: frozenset[str]) -> None:
+    """Runs handlers until the worker's process ends. `where` has the module and the name of each kind's handler, and `known`
+    the source files of which the worker knows the content."""
     os.setpgid(0, 0)  # The commands that handlers start end with them.
     _keep_files()
     for number in _ENDS:
@@ -92,9 +97,7 @@ def main(link: socket.socket, where: dict[str, tuple[str, str]], place: str) -> 
             raise SystemExit(f"windlass: {differs}")
         tasks[kind] = found
     _token.keep()
-    host = {"process": ProcessHost, "thread": ThreadHost, "loop": LoopHost}[place](link, tasks)
-    host.send(["ready", VERSION, {kind: task.data_version for kind, task in tasks.items()}])
-    host.serve()
+    {"process": ProcessHost, "thread": ThreadHost, "loop": LoopHost}[place](link, tasks, known).serve()
 
 
 def _keep_files() -> None:
@@ -171,6 +174,26 @@ class Run:
         self._waited()
         return Done()
 
+    def clock(self) -> float:
+        return clock()
+
+    def read(self, start: int) -> Json:
+        ticket = self._read(start)
+        with self.changed:
+            self.changed.wait_for(lambda: self.stop or ticket in self.answers)
+            answer = self.answers.pop(ticket, None)
+        self._look()
+        return _page(answer)
+
+    async def read_later(self, start: int) -> Json:
+        return self.read(start)
+
+    def _read(self, start: int) -> int:
+        self.check()
+        ticket = next(self.tickets)
+        self.host.send(["read", self.key, ticket, start])
+        return ticket
+
     def _ask(self, what: str, value: Any) -> int:
         self.check()
         text = json.dumps(value, allow_nan=False)
@@ -215,8 +238,8 @@ class Run:
         self.fresh = True
         self.wake()
 
-    def answered(self, ticket: int, error: str | None) -> None:
-        self.answers[ticket] = error
+    def answered(self, ticket: int, answer: Any) -> None:
+        self.answers[ticket] = answer
         self.wake()
 
     def wake(self) -> None:
@@ -259,6 +282,7 @@ class Run:
             logger.warning("task %s: the handler has failed", self.claim["id"], exc_info=error)
         self.host.runs.pop(self.key, None)
         self.is_over = True
+        self.host.report_files()
         try:
             message = outcome(self.task, self.job, returned, error, self.stop)
             if "error" in message:
@@ -273,6 +297,14 @@ class Run:
         self.host.send(["return", self.key, text, self.order])
 
 
+def _page(answer: Json | None) -> Json:
+    """Returns a page of results that the worker's process has read."""
+    answer = answer or {"error": "the run is stopped"}
+    if "error" in answer:
+        raise RuntimeError(answer["error"])
+    return dict(json.loads(answer["page"]))
+
+
 def _too_large(text: str) -> str:
     return f"it has {len(text):,} bytes; a task has room for one MiB"
 
@@ -280,8 +312,11 @@ def _too_large(text: str) -> str:
 class Host:
     """What the three places have in common: a thread that reads from the worker's process, and watches the time."""
 
-    def __init__(self, link: socket.socket, tasks: dict[str, Task[Any, Any]]) -> None:
+    def __init__(self, link: socket.socket, tasks: dict[str, Task[Any, Any]], known: frozenset[str] = frozenset()) -> None:
         self.link, self.tasks = link, tasks
+        self.app = next((task.app for task in tasks.values()), None)
+        self.known = known
+        self.files: Loaded | None = None
         self.runs: dict[int, Run] = {}
         self.until = float("inf")
         self.sending = threading.Lock()
@@ -290,6 +325,29 @@ class Host:
 
     def serve(self) -> None:
         raise NotImplementedError
+
+    def start_up(self) -> None:
+        """Calls what the app has to do at the start of a process, and says that runs may come."""
+        for start in self.app.starts if self.app else ():
+            if not inspect.iscoroutinefunction(start):  # Another one needs an event loop.
+                start()
+        self.say_ready()
+
+    def say_ready(self) -> None:
+        if self.app is not None and self.app.log_level is not None:
+            logging.getLogger().addHandler(TaskLog(self.app.log_level, self.running))
+        self.files = Loaded(self.known, (task.__module__ for task in self.tasks.values()))
+        self.report_files()
+        self.send(["ready", VERSION, {kind: task.data_version for kind, task in self.tasks.items()}])
+
+    def running(self) -> Job[Any, Any] | None:
+        """Returns the job of the only handler that runs here."""
+        return None
+
+    def report_files(self) -> None:
+        """Says which source files were imported since the last time."""
+        if self.files is not None and (found := self.files.later()):
+            self.send(["files", found])
 
     def send(self, message: Any) -> None:
         self.write([message])
@@ -375,7 +433,7 @@ class Host:
             self.interrupt(run)
         elif name == "signal":
             run.signalled(readable(rest[0], {}))
-        elif name == "answer":
+        elif name in ("answer", "page"):
             run.answered(rest[0], rest[1])
 
     def begin(self, run: Run) -> None:
@@ -388,8 +446,8 @@ class Host:
 class ProcessHost(Host):
     """One `def` handler at a time, on the main thread."""
 
-    def __init__(self, link: socket.socket, tasks: dict[str, Task[Any, Any]]) -> None:
-        super().__init__(link, tasks)
+    def __init__(self, link: socket.socket, tasks: dict[str, Task[Any, Any]], known: frozenset[str] = frozenset()) -> None:
+        super().__init__(link, tasks, known)
         self.queue: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self.active: Run | None = None
         self.inside = 0
@@ -399,6 +457,7 @@ class ProcessHost(Host):
 
     def serve(self) -> None:
         signal.signal(signal.SIGUSR1, self._raise)
+        self.start_up()
         threading.Thread(target=self.read, name="windlass", daemon=True).start()
         while True:
             contextvars.copy_context().run(self.queue.get().call)
@@ -406,8 +465,11 @@ class ProcessHost(Host):
     def begin(self, run: Run) -> None:
         self.queue.put(run)
 
+    def running(self) -> Job[Any, Any] | None:
+        return self.active.job if self.active else None
+
     def user(self, run: Run) -> Any:
-        for name in ("ask", "tell", "wait", "took"):
+        for name in ("ask", "tell", "wait", "took", "read"):
             setattr(run, name, self._guarded(getattr(run, name)))
         job = run.made()
         self.is_late, self.inside, self.active = False, 0, run
@@ -452,6 +514,7 @@ class ThreadHost(Host):
     """Handlers in threads of this process."""
 
     def serve(self) -> None:
+        self.start_up()
         self.read()
 
     def begin(self, run: Run) -> None:
@@ -463,7 +526,7 @@ class LoopRun(Run):
     """A run in the event loop."""
 
     handle: asyncio.Task[None]
-    pending: dict[int, asyncio.Future[str | None]]
+    pending: dict[int, asyncio.Future[Any]]
     event: asyncio.Event
 
     def __init__(self, host: Host, key: int, task: Task[Any, Any], claim: Json) -> None:
@@ -503,10 +566,24 @@ class LoopRun(Run):
                     raise
         self._waited()
 
-    def answered(self, ticket: int, error: str | None) -> None:
+    def read(self, start: int) -> Json:
+        raise RuntimeError("a loop over job.waited.results(...) would block the event loop of the handler: write `async for`")
+
+    async def read_later(self, start: int) -> Json:
+        inside(self.loop, "waited")
+        ticket = self._read(start)
+        future = self.pending[ticket] = self.loop.create_future()
+        try:
+            answer = await future
+        finally:
+            self.pending.pop(ticket, None)
+        self._look()
+        return _page(answer)
+
+    def answered(self, ticket: int, answer: Any) -> None:
         future = self.pending.pop(ticket, None)
         if future is not None and not future.done():
-            future.set_result(error)
+            future.set_result(answer)
 
     def wake(self) -> None:
         self.event.set()
@@ -550,6 +627,11 @@ class LoopHost(Host):
         self.out: list[Any] = []
         self.beat = time.monotonic()
         self.warned = False
+        for start in self.app.starts if self.app else ():
+            made = start()
+            if inspect.isawaitable(made):
+                await made
+        self.say_ready()
         threading.Thread(target=self.read, name="windlass", daemon=True).start()
         while True:
             self.beat, self.warned = time.monotonic(), False
@@ -568,7 +650,7 @@ class LoopHost(Host):
             self.end()
 
     def send(self, message: Any) -> None:
-        if message[0] == "ready" or threading.current_thread() is not threading.main_thread():
+        if message[0] in ("ready", "files") or threading.current_thread() is not threading.main_thread():
             return super().send(message)
         if not self.out:
             self.loop.call_soon(self._flush)

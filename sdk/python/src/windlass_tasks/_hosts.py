@@ -16,9 +16,9 @@ import subprocess
 from typing import Any, Protocol
 
 from . import _host
+from ._forms import Json
 from ._frames import HEAD, LARGEST, frames, length, messages
 from ._host import clock
-from ._job import Json
 from ._sources import Sources
 from ._task import Offer, Place, Task
 from ._version import VERSION
@@ -44,6 +44,7 @@ class Reports(Protocol):
     idle: asyncio.Event
 
     def add(self, run: Run, what: str, text: str, ticket: int = 0, took: int = 0) -> None: ...
+    def read(self, run: Run, ticket: int, start: int) -> None: ...
     def end(self, code: int) -> None: ...
     def hurry(self) -> None: ...
 
@@ -82,8 +83,10 @@ class Run:
 class Host:
     """A process in which handlers run."""
 
-    def __init__(self, place: Place, where: dict[str, tuple[str, str]]) -> None:
+    def __init__(self, place: Place, where: dict[str, tuple[str, str]], known: frozenset[str]) -> None:
         self.place: Place = place
+        self.taken, self.is_full = 0, False
+        """How many runs have begun there, and whether no further one may."""
         self.runs, self.is_ready, self.is_used = dict[int, Run](), False, False
         self.aborted: dict[int, str | None] = {}
         """Runs that the worker has aborted, with the error that is reported for them."""
@@ -93,7 +96,7 @@ class Host:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self.link = ours
-        self.process = _context.Process(target=_host.main, args=(theirs, where, place), name=f"windlass-{place}")
+        self.process = _context.Process(target=_host.main, args=(theirs, where, place, known), name=f"windlass-{place}")
         try:
             self.process.start()
         except OSError:
@@ -195,7 +198,7 @@ class Hosts:
 
     def open(self, place: Place) -> Host:
         where = {kind: at for kind, at in self.where.items() if self.app.tasks[kind].place == place}
-        host = Host(place, where)
+        host = Host(place, where, self.sources.known())
         self.hosts.add(host)
         self.guard.watch(self.hosts)
         task = asyncio.ensure_future(self.follow(host))
@@ -205,7 +208,7 @@ class Hosts:
 
     def free(self, place: Place) -> list[Host]:
         """Returns the processes of a place that take a run now."""
-        free = [host for host in self.hosts if host.place == place and not host.killed and not host.is_over]
+        free = [host for host in self.hosts if host.place == place and not (host.killed or host.is_over or host.is_full)]
         return [host for host in free if not host.runs] if place == "process" else free
 
     def paused(self) -> list[str]:
@@ -218,7 +221,8 @@ class Hosts:
         place = run.task.place
         if free := self.free(place):
             host = max(free, key=lambda host: host.is_ready)
-        elif sum(host.place == place for host in self.hosts) < self.most[place]:
+        # A process of many runs that is full ends with the last of them: the next one does not wait for that.
+        elif sum(host.place == place and (place == "process" or not host.is_full) for host in self.hosts) < self.most[place]:
             try:
                 host = self.open(place)
             except OSError as error:  # No process, no memory or no file is left.
@@ -231,11 +235,22 @@ class Hosts:
             self.queue.append(run)  # Until a process that is being replaced has ended.
             return
         run.host, host.runs[run.key], run.sign = host, run, clock()
+        self.count_run(host)
         # As a text: a process that cannot read it fails this run, and reads the other messages.
         name = {field: run.claim[field] for field in ("id", "fence", "run", "kind")}
         host.send([["start", run.key, name, json.dumps(run.claim, ensure_ascii=False)]])
         if place in self.reduced:
             self.worker.hurry()
+
+    def count_run(self, host: Host) -> None:
+        """Sees that a process takes no more runs than `max_tasks`. Where no other can be started, the processes go on."""
+        host.taken += 1
+        if self.app.max_tasks is None or host.taken < self.app.max_tasks or host.place in self.reduced:
+            return
+        if host.is_ready and (changed := self.sources.changed()):
+            self.reduce(host.place, f"{changed} has changed since the worker began")
+        else:
+            host.is_full = True
 
     def not_started(self, run: Run, error: OSError) -> None:
         """Passes a run on for which no process could be started. It costs no attempt."""
@@ -357,6 +372,9 @@ class Hosts:
         self.refused = f"{why}; restart the worker, so that its processes run the same code"
         logger.error("no further process of handlers is started: %s", self.refused)
         self.reduced.add(place)
+        for host in self.hosts:
+            if host.place == place:
+                host.is_full = False
         waiting, self.queue = self.queue, []
         for run in waiting:
             if run.task.place == place:
@@ -389,6 +407,10 @@ class Hosts:
         if name == "differs":
             self.refuse(host, rest[0])
             return
+        if name == "files":
+            if (other := self.sources.add(rest[0])) and host.place not in self.reduced:
+                self.reduce(host.place, f"{other} has changed since another process has imported it")
+            return
         run = host.runs.get(rest[0])
         if run is None:
             return
@@ -401,14 +423,17 @@ class Hosts:
             self.worker.add(run, what, text, ticket, took)
         elif name == "tell":
             self.worker.add(run, rest[1], rest[2])
+        elif name == "read":
+            self.worker.read(run, rest[1], rest[2])
         elif name == "return":
             del host.runs[run.key]
             if run.key in host.aborted:
                 self.report_abort(host, run)
             else:
                 self.worker.add(run, "return", rest[1], took=rest[2])
-            if host.place == "process" and host.is_used:
-                host.killed = True  # An interrupted process may be left in any state: the next run gets a new one.
+            # An interrupted process may be left in any state, and one that is full has had its runs: the next gets a new one.
+            if (host.place == "process" and host.is_used) or (host.is_full and not host.runs):
+                host.killed = True
                 host.send([["quit"]])
             self.next()
             if host.place in self.reduced:
