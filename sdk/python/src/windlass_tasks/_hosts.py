@@ -409,7 +409,7 @@ class Hosts:
             return
         if name == "files":
             if (other := self.sources.add(rest[0])) and host.place not in self.reduced:
-                self.reduce(host.place, f"{other} has changed since another process has imported it")
+                self.reduce(host.place, f"{other} has changed since the worker began")
             return
         run = host.runs.get(rest[0])
         if run is None:
