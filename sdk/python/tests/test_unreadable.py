@@ -8,7 +8,8 @@ import pytest
 from test_host import Fake, NeverWaits, answered, asks, make
 
 from windlass_tasks._forms import Json
-from windlass_tasks._host import Host, Run, readable
+from windlass_tasks._host import Host
+from windlass_tasks._run import Run, readable
 
 
 def unreadable(order: int) -> Json:

@@ -14,8 +14,8 @@ from conftest import Server, until
 from test_host import asks
 from test_proxies import DATE, PAGE, Answer, Scripted, forwarded, http, scripted  # noqa: F401 (a fixture)
 
+from windlass_tasks._children import Run as Held
 from windlass_tasks._forms import Json, moment
-from windlass_tasks._hosts import Run as Held
 from windlass_tasks._troubles import Lost
 from windlass_tasks._worker import Worker
 
@@ -74,7 +74,7 @@ def test_results_are_read_in_pages_when_the_handler_comes_to_them(
     door = Door(server, scripted)
     door.found = {1: {"result": "DIGITS"}, 2: FAILED, 4: {"result": "[masked]", "masked": True}}
     server.work(urls=door.scripted.url)
-    door.first = [http(503, '{"code":"busy"}', DATE), http(502, PAGE), ok("[]"), ok('{"tasks":7}')]
+    door.first += [http(503, '{"code":"busy"}', DATE), http(502, PAGE), ok("[]"), ok('{"tasks":7}')]
     for place in PLACES:
         door.asked = []
         id = collects(server, place)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from . import _answers
 from ._aio import AsyncLink
+from ._children import Run
 from ._forms import Json
-from ._hosts import Refusal, Run
 from ._streams import Address
-from ._troubles import Again, Lost, Over, Overtaken, TooLarge, WrongItem
+from ._troubles import Again, Lost, Over, Overtaken, Refusal, TooLarge, WrongItem
 
 if TYPE_CHECKING:
     from ._worker import Worker

@@ -31,3 +31,7 @@ class WrongItem(Pickles, Exception):
 
 class TooLarge(Exception):
     """The server does not take a body of this size."""
+
+
+class Refusal(Exception):
+    """The worker cannot go on: its token is not valid, a request is wrong, or its handlers cannot be imported."""

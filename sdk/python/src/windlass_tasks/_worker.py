@@ -18,13 +18,14 @@ from typing import Any
 from . import _answers
 from ._aio import AsyncAnswer, AsyncLink
 from ._answers import RUN
+from ._children import Run
 from ._forms import Json
-from ._host import clock, sound
-from ._hosts import Hosts, Refusal, Run
+from ._hosts import Hosts
 from ._pages import Pages
+from ._run import clock, sound
 from ._streams import Address
 from ._task import Offer
-from ._troubles import Again, Lost, Over, Overtaken, TooLarge, WrongItem
+from ._troubles import Again, Lost, Over, Overtaken, Refusal, TooLarge, WrongItem
 from ._version import VERSION
 
 logger = logging.getLogger("windlass_tasks")
