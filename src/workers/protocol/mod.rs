@@ -261,7 +261,7 @@ pub struct Exchanged {
 pub struct Awaited {
     /// The name of the signal.
     pub name: String,
-    /// Whether the wait had its whole time (`until` of the sleep).
+    /// Whether the time of the wait is over (`until` of the sleep).
     pub expired: bool,
 }
 
