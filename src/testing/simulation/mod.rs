@@ -37,7 +37,7 @@ use crate::{
 /// # Guarantees
 ///
 /// - Handlers, retry policies, effects and commands go through the production state machine and
-///   store; `tests/simulation/` compares the histories with those of a [`Runner`](crate::Runner).
+///   store; `tests/handlers/simulation/` compares the histories with those of a [`Runner`](crate::Runner).
 /// - Virtual time stands still while handlers work. A wake-up is never late.
 /// - Retries wait for half of the longest time that their policy allows, instead of a random time.
 ///

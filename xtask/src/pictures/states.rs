@@ -1,4 +1,4 @@
-//! The state machine, drawn from the table of `docs/reference/lifecycle.md`, which `tests/docs.rs` holds to the
+//! The state machine, drawn from the table of `docs/reference/lifecycle.md`, which `tests/documents/docs.rs` holds to the
 //! table in the code. An edge without a place, and a place without an edge, is an error.
 
 use std::collections::BTreeMap;

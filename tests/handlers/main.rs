@@ -1,0 +1,8 @@
+//! Handlers on a runner and in the helpers for tests.
+//!
+//! One program, because each program of tests is compiled and linked by itself.
+
+mod runner;
+mod simulation;
+mod testing;
+mod testing_page;
