@@ -71,6 +71,7 @@
 mod answer;
 mod asks;
 mod batch;
+mod client;
 mod context;
 mod log;
 mod log_buffer;
@@ -103,6 +104,7 @@ pub use signals::{Commands, Stop};
 pub use state::MissingState;
 pub(crate) use state::{Needed, Shared};
 pub(crate) use typed::Typed;
+pub use waited::{NoOutput, Outputs, OutputsError, WaitedTask, WaitedTasks};
 pub use windlass_statemachine::BoxError;
 
 /// The code for one kind of task. Async functions and closures from [`TaskContext`] to anything

@@ -16,3 +16,4 @@ mod schedule_limits;
 mod schedule_updates;
 mod schedules;
 mod virtual_time;
+mod waited;

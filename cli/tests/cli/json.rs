@@ -14,7 +14,7 @@ use windlass::statemachine::wire::read_message;
 use crate::env::Env;
 
 /// The schemas of inputs; those of workers, which the tests of the server compare; and that of a check, which needs a client.
-const INPUTS: [&str; 12] = [
+const INPUTS: [&str; 14] = [
     "message",
     "operation",
     "schedule",
@@ -27,6 +27,8 @@ const INPUTS: [&str; 12] = [
     "worker-registration",
     "worker-report",
     "worker-reported",
+    "worker-waited",
+    "worker-waited-results",
 ];
 
 /// The schemas, and which of them some output was compared with.
