@@ -75,6 +75,7 @@ mod client;
 mod context;
 mod log;
 mod log_buffer;
+mod outputs;
 mod progress;
 mod props;
 mod returned;
@@ -96,6 +97,7 @@ pub(crate) use asks::{Ask, AskRunner, Sent, Stored};
 pub use batch::{IntoMessages, TaskBatch};
 pub use context::{CheckpointError, TaskContext};
 pub(crate) use log_buffer::Waiting;
+pub use outputs::{NoOutput, Outputs, OutputsError, WaitedTask, WaitedTasks};
 pub use props::PropsError;
 pub use returned::{IntoMessage, Output, OutputResult};
 pub(crate) use run_data::{Attempt, RunData};
@@ -104,7 +106,6 @@ pub use signals::{Commands, Stop};
 pub use state::MissingState;
 pub(crate) use state::{Needed, Shared};
 pub(crate) use typed::Typed;
-pub use waited::{NoOutput, Outputs, OutputsError, WaitedTask, WaitedTasks};
 pub use windlass_statemachine::BoxError;
 
 /// The code for one kind of task. Async functions and closures from [`TaskContext`] to anything

@@ -9,8 +9,8 @@ use windlass_statemachine::{
 };
 
 use super::{
-    asks::AskRunner, log_buffer::RunLog, props::Held, signals::Received, state::Shared,
-    waited::WaitedTasks,
+    asks::AskRunner, log_buffer::RunLog, outputs::WaitedTasks, props::Held, signals::Received,
+    state::Shared,
 };
 use crate::{clock::Clock, store::Store};
 

@@ -1,11 +1,8 @@
 //! A running handler's view of the tasks that it has waited for.
 
-mod outputs;
-
 use windlass_statemachine::{AwaitedSignal, Invalid, Message, TaskType};
 
-use super::TaskContext;
-pub use outputs::{NoOutput, Outputs, OutputsError, WaitedTask, WaitedTasks};
+use super::{TaskContext, outputs::WaitedTasks};
 
 impl<J: TaskType> TaskContext<J> {
     /// Returns the tasks that this run has waited for, in the order in which they were named, each

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
 
+pub use crate::json::FIRST_DATA_VERSION;
 use crate::{Invalid, Json, Limit, Retry};
-
-/// The data version of a kind that declares none.
-pub const FIRST_DATA_VERSION: u32 = 1;
 
 /// Any error that a handler may return with `?`.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
