@@ -13,6 +13,7 @@ mod log;
 mod missing;
 mod nodes;
 mod not_run;
+mod notes;
 mod of_kind;
 mod pages;
 mod purge;
@@ -27,7 +28,7 @@ mod wait_none;
 mod waiting;
 mod waits;
 
-use windlass_statemachine::{Author, Invalid, TaskId, Trace};
+use windlass_statemachine::{Author, Invalid, Note, TaskId, Trace};
 
 pub use counted::{HeldBack, KindStats, Stats};
 pub use failures::{Failure, Failures};
@@ -45,8 +46,8 @@ pub use waits::{Selector, WaitReason};
 use crate::{
     job::Job,
     store::{
-        Change, ChangeStream, Cursor, Error, Filter, Order, Page, Query, Store, TaskCount,
-        TaskPage, TaskRecord, rules,
+        Change, ChangeKind, ChangeStream, Cursor, Error, Filter, Order, Page, Query, Store,
+        TaskCount, TaskPage, TaskRecord, rules,
     },
 };
 
@@ -76,6 +77,8 @@ use crate::{
 pub struct Client {
     store: Store,
     by: Author,
+    /// The note of the commands that it sends.
+    note: Option<Note>,
     /// The place in a trace to which its changes belong.
     trace: Option<Trace>,
 }
@@ -98,6 +101,7 @@ impl Client {
         Self {
             store: store.clone(),
             by: author::of_process(),
+            note: None,
             trace: None,
         }
     }
@@ -254,7 +258,7 @@ impl Client {
         only(self.retry_many(vec![name(id)?]).await)
     }
 
-    /// Returns the history of a task, oldest first: at most the last `limit` changes.
+    /// Returns the history of a task, oldest first: at most the last `limit` changes, with the notes of its commands.
     ///
     /// # Errors
     ///
@@ -264,7 +268,14 @@ impl Client {
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
         limit: u32,
     ) -> Result<Vec<Change>, Error> {
-        self.store.registry().history(&name(id)?, limit).await
+        let id = name(id)?;
+        let registry = self.store.registry();
+        let mut history = registry.history(&id, limit).await?;
+        let is_sent = |change: &Change| matches!(change.what, ChangeKind::Commanded { .. });
+        if history.iter().any(is_sent) {
+            notes::add(&mut history, &registry.commands(&id).await?);
+        }
+        Ok(history)
     }
 
     /// Returns a stream of the changes of the namespace: from now on (`None`), or after the change

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::{
     Action, ActionKind, Invalid, Message, StateKind, TaskState, TaskStatus,
     errors::MAX_KEPT,
+    state::Pause,
     waits::{WaitStage, Waits},
 };
 
@@ -145,6 +146,11 @@ pub fn transition(
     let mut next = state.clone();
     next.waits = waits(state, message);
     next.set(status, now);
+    next.runs_from(now);
+    if kind == ActionKind::Pause {
+        // A command that paused the task replaces it when it is settled.
+        next.paused = Some(Box::new(Pause::by_handler()));
+    }
     if let Some(signal) = &message.body.awaited_signal {
         let until = match next.status {
             TaskStatus::Sleeping { until } => Some(until),

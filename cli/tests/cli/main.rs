@@ -35,6 +35,7 @@ mod schedules;
 mod serving;
 mod settings;
 mod signals;
+mod standings;
 mod stats;
 mod steering;
 mod stores;
