@@ -77,9 +77,9 @@ fn every_guarantee_has_a_row() {
 }
 
 #[test]
-fn the_schema_of_the_storage_page_is_the_schema_of_the_code() {
+fn the_page_of_the_schema_is_the_schema_of_the_code() {
     let (text, code) = (
-        read("docs/reference/storage.md"),
+        read("docs/internals/sqlite-schema.md"),
         read("src/store/sqlite/schema/tables.sql"),
     );
     let blocks: Vec<&str> = text
@@ -92,7 +92,7 @@ fn the_schema_of_the_storage_page_is_the_schema_of_the_code() {
     for block in blocks {
         assert!(
             code.contains(block),
-            "docs/reference/storage.md says otherwise than the code:\n{block}"
+            "docs/internals/sqlite-schema.md says otherwise than the code:\n{block}"
         );
     }
     let tables = |text: &str| text.matches("CREATE TABLE ").count();

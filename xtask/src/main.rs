@@ -61,7 +61,7 @@ The chores of the windlass workspace:
   cargo xtask bench peers [ARGS]
                             windlass beside other systems (benches/peers/README.md), as a table
   cargo xtask bench dashboard
-                            the figures of docs/operate/dashboard.md, in Chromium, with a million tasks
+                            the figures of docs/internals/measurements.md, in Chromium, with a million tasks
   cargo xtask counts        counts the instructions and allocations of the hot paths under valgrind, and
                             fails if one has risen by more than a tenth; with --record it records them
   cargo xtask soak [ARGS]   the long crash tests (each SOAK_SECONDS, 600 by default); for one of

@@ -1,4 +1,4 @@
-//! What the server is protected against, one test for each (docs/operate/security.md).
+//! What the server is protected against, one test for each (docs/internals/security-tests.md).
 
 use std::time::Duration;
 

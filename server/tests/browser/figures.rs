@@ -1,4 +1,4 @@
-//! The figures of docs/operate/dashboard.md: `cargo xtask bench dashboard`. They need the release program, which
+//! The figures of docs/internals/measurements.md: `cargo xtask bench dashboard`. They need the release program, which
 //! serves a store of a million tasks beside the browser.
 #![allow(clippy::print_stdout, reason = "the figures are printed")]
 
