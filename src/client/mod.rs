@@ -2,6 +2,7 @@
 
 pub mod activity;
 mod author;
+mod by_id;
 mod command;
 mod counted;
 mod edit;
@@ -27,8 +28,9 @@ mod wait_none;
 mod waiting;
 mod waits;
 
-use windlass_statemachine::{Author, Invalid, TaskId, Trace};
+use windlass_statemachine::{Author, Invalid, Job, TaskId, Trace};
 
+pub(crate) use by_id::{AIM, ById};
 pub use counted::{HeldBack, KindStats, Stats};
 pub use failures::{Failure, Failures};
 pub use graph::{Around, Graph};
@@ -42,12 +44,9 @@ pub use transaction::TransactionBuilder;
 pub use waiting::Waiting;
 pub use waits::{Selector, WaitReason};
 
-use crate::{
-    job::Job,
-    store::{
-        Change, ChangeStream, Cursor, Error, Filter, Order, Page, Query, Store, TaskCount,
-        TaskPage, TaskRecord, rules,
-    },
+use crate::store::{
+    Change, ChangeStream, Cursor, Error, Filter, Order, Page, Query, Store, TaskCount, TaskPage,
+    TaskRecord, rules,
 };
 
 /// Reads and changes the tasks of a namespace. A client has no state of its own; clones are
@@ -99,6 +98,15 @@ impl Client {
             store: store.clone(),
             by: author::of_process(),
             trace: None,
+        }
+    }
+
+    /// Returns the client of the handler of a task, whose changes name the task as their author.
+    pub(crate) fn of_task(store: &Store, task: &TaskId, trace: Option<Trace>) -> Self {
+        Self {
+            store: store.clone(),
+            by: Author::task(task),
+            trace,
         }
     }
 

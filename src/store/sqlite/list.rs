@@ -67,6 +67,12 @@ impl Conditions {
             }
         }
         self.kind("t.kind", filter);
+        if !filter.ids.is_empty()
+            && let Ok(ids) = serde_json::to_string(&filter.ids)
+        {
+            // One parameter, whatever the number of ids is: the statement is prepared once.
+            self.and_with("t.id IN (SELECT value FROM json_each(?))", ids);
+        }
         if let Some(prefix) = &filter.id_prefix {
             self.prefix("t.id", prefix);
         }
