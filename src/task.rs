@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use windlass_statemachine::{
     Invalid, Job, Json, Kind, Retry, SubmitTask, Task, TaskId, Untyped, Waits, Wake, task::Labels,
-    time::LAST, wire::TaskForm,
+    wire::TaskForm,
 };
 
 use crate::{
@@ -45,7 +45,7 @@ pub struct NewTask<J = Untyped> {
     labels: Labels,
     retry: Option<Retry>,
     waits: Option<Result<Waits, Invalid>>,
-    deadline: Option<Timestamp>,
+    deadline: Option<Wake>,
     terms: terms::NewTerms,
     paused: bool,
     if_exists: IfExists,
@@ -189,7 +189,8 @@ impl<J> NewTask<J> {
     ///
     /// The time counts from [`Client::submit`](crate::Client::submit), by the store's clock. For an
     /// effect ([`Message::and_submit`](crate::Message::and_submit)) it counts from when the message is
-    /// applied; otherwise from [`build`](Self::build), by the clock of this machine.
+    /// applied, by the node's clock; otherwise from [`build`](Self::build), by the clock of this machine. Every other
+    /// duration of a new task is counted in the same way.
     ///
     /// # Example
     ///
@@ -274,7 +275,7 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// Checks the names and makes the task. A [`start_in`](Self::start_in) counts from now, by the
+    /// Checks the names and makes the task. Durations, such as [`start_in`](Self::start_in), count from now, by the
     /// clock of the operating system (in a submit, by the clock of the store).
     ///
     /// # Errors
@@ -284,48 +285,53 @@ impl<J> NewTask<J> {
         self.build_at(SystemClock::shared().now())
     }
 
-    /// Like [`build`](Self::build), with the time from which a [`start_in`](Self::start_in) counts.
+    /// Like [`build`](Self::build), with the time from which durations count.
     pub(crate) fn build_at(self, now: Timestamp) -> Result<Submit, Invalid> {
+        let submit = SubmitTask::resolve(self.submit()?, now)?;
+        submit.task.check(usize::MAX)?;
+        Ok(submit)
+    }
+
+    /// Returns the task with the durations that were given for its times.
+    fn submit(self) -> Result<SubmitTask, Invalid> {
         let id = match self.id {
             Some(id) => id?,
             None => TaskId::new(uuid::Uuid::now_v7().to_string())?,
         };
-        let mut task = Task::new(id, self.kind?);
+        let mut submit = SubmitTask::from(Task::new(id, self.kind?));
+        submit.if_exists = self.if_exists;
+        let task = &mut submit.task;
         task.props = self.props?;
-        task.start_at = self.start.map(|start| start_at(start, now)).transpose()?;
+        (task.start_at, submit.start_in) = split(self.start);
         task.priority = self.priority;
         task.labels = self.labels;
         task.retry = self.retry;
         task.waits = after::waits(self.waits, self.deadline)?;
-        self.terms.put(&mut task, now)?;
+        let deadline;
+        (deadline, submit.after_within) = split(self.deadline);
+        if let Some(waits) = &mut task.waits {
+            waits.deadline = deadline;
+        }
         task.paused = self.paused;
-        task.check(usize::MAX)?;
-        Ok(Submit {
-            task,
-            if_exists: self.if_exists,
-        })
+        self.terms.put(&mut submit)?;
+        Ok(submit)
     }
 }
 
-fn start_at(start: Wake, now: Timestamp) -> Result<Timestamp, Invalid> {
-    let beyond = || format!("is beyond {LAST}; start the task sooner");
-    start
-        .resolve(now)
-        .map_err(|_| Invalid::new("start_in", beyond()))
+/// Returns a time that was given as one, and one that was given by a duration.
+fn split(wake: Option<Wake>) -> (Option<Timestamp>, Option<Duration>) {
+    match wake {
+        Some(Wake::At(at)) => (Some(at), None),
+        Some(Wake::After(wait)) => (None, Some(wait)),
+        None => (None, None),
+    }
 }
 
 impl<J> TryFrom<NewTask<J>> for SubmitTask {
     type Error = Invalid;
-    fn try_from(mut new: NewTask<J>) -> Result<Self, Invalid> {
-        let start_in = match new.start {
-            Some(Wake::After(wait)) => Some(wait),
-            Some(Wake::At(_)) | None => None,
-        };
-        if start_in.is_some() {
-            new.start = None;
-        }
-        let mut submit = Self::from(new.build()?);
-        submit.start_in = start_in;
+    fn try_from(new: NewTask<J>) -> Result<Self, Invalid> {
+        let submit = new.submit()?;
+        submit.task.check(usize::MAX)?;
         Ok(submit)
     }
 }
@@ -342,7 +348,9 @@ impl From<Task> for NewTask {
             priority: task.priority,
             labels: task.labels,
             retry: task.retry,
-            deadline: task.waits.as_ref().and_then(|waits| waits.deadline),
+            deadline: (task.waits.as_ref())
+                .and_then(|waits| waits.deadline)
+                .map(Wake::At),
             waits: task.waits.map(|waits| Ok(*waits)),
             if_exists: IfExists::Refuse,
             job: PhantomData,

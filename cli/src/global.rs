@@ -121,8 +121,8 @@ pub(crate) struct Global {
     #[arg(skip)]
     pub(crate) is_store_typed: bool,
 
-    /// Write to a store that `windlass copy` has copied into another one. Such a store refuses new work; with this option the
-    /// first refused write removes the mark of the copy for good, and both stores then run the copied tasks
+    /// Write to a store although `windlass copy` has copied it into another one. Without this option such a store refuses new
+    /// work. The first write removes the mark of the copy for good: from then on both stores run the copied tasks
     #[arg(long, global = true, hide_short_help = true)]
     pub(crate) use_copied: bool,
 

@@ -80,6 +80,7 @@ mod returned;
 mod run_data;
 mod signals;
 mod state;
+mod time;
 mod typed;
 mod waited;
 

@@ -51,6 +51,8 @@ pub(crate) struct RunData {
     pub(crate) last_error: Option<ErrorEntry>,
     pub(crate) waited: Vec<Waited>,
     pub(crate) awaited_signal: Option<Box<AwaitedSignal>>,
+    /// Whether the wait before the run was ended by its deadline.
+    pub(super) wait_expired: bool,
     pub(crate) fence: Fence,
     pub(crate) received: Received,
     pub(crate) asks: AskRunner,
@@ -90,6 +92,7 @@ impl RunData {
             last_error: state.errors.last().cloned(),
             waited: state.waits.as_deref().map_or_else(Vec::new, Waits::waited),
             awaited_signal: state.awaited_signal.clone(),
+            wait_expired: state.wait_expired(),
             fence: attempt.fence,
             received,
             asks,

@@ -27,13 +27,15 @@ impl<J: TaskType> TaskContext<J> {
     }
 
     /// Returns the signal that the task has waited for before this run ([`Message::wait_for_signal`]). Every attempt of
-    /// the run gets the same. Without the signal among the [commands](Self::commands) the wait has ended at its deadline,
-    /// or a command or another signal has ended it.
+    /// the run gets the same. Without the signal among the [commands](Self::commands), the wait has ended at its deadline
+    /// ([`AwaitedSignal::expired`], [`wait_expired`](Self::wait_expired)), or a command or another signal has ended it.
     ///
     /// # Example
     ///
     /// ```
-    /// use windlass::{BoxError, Command, Message, TaskContext, jiff::Timestamp};
+    /// use std::time::Duration;
+    ///
+    /// use windlass::{BoxError, Command, Message, TaskContext};
     ///
     /// async fn deploy(task: TaskContext) -> Result<Message, BoxError> {
     ///     while let Some(command) = task.commands().try_next() {
@@ -41,9 +43,9 @@ impl<J: TaskType> TaskContext<J> {
     ///         return Ok(Message::complete_with("deployed").answer(&signal, &"thanks"));
     ///     }
     ///     match task.awaited_signal() {
-    ///         Some(signal) if signal.has_expired(Timestamp::now()) => Ok(Message::fail("nobody has approved")),
+    ///         Some(signal) if signal.expired() => Ok(Message::fail("nobody has approved")),
     ///         // Another signal or a command has ended the wait, or this is the first run.
-    ///         _ => Ok(Message::wait_for_signal("approve")),
+    ///         _ => Ok(Message::wait_for_signal("approve").within(Duration::from_secs(3600))),
     ///     }
     /// }
     /// # fn is_handler(_: impl windlass::StatefulHandler) {}

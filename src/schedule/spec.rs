@@ -117,11 +117,11 @@ pub struct Schedule {
     /// Fails a run that has not ended this long after its nominal time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end_within: Option<Length>,
-    /// When a local time comes that the clocks skip; `after` by default.
+    /// What happens at a local time that the clocks skip; `after` by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) gap: Gap,
-    /// When a local time comes that the clocks repeat; `first` by default.
+    /// What happens at a local time that the clocks repeat; `first` by default.
     #[serde(default, deserialize_with = "or_default")]
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) fold: Fold,
@@ -323,13 +323,13 @@ impl Schedule {
         self
     }
 
-    /// Sets when a fixed local time comes that the clocks skip; [`Gap::After`] by default.
+    /// Sets what happens at a fixed local time that the clocks skip; [`Gap::After`] by default.
     pub fn gap(mut self, gap: Gap) -> Self {
         self.gap = gap;
         self
     }
 
-    /// Sets when a fixed local time comes that the clocks repeat; [`Fold::First`] by default.
+    /// Sets what happens at a fixed local time that the clocks repeat; [`Fold::First`] by default.
     pub fn fold(mut self, fold: Fold) -> Self {
         self.fold = fold;
         self

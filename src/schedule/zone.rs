@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cron::Expression;
 
-/// When a fixed local time comes that the clocks skip, when they go forward.
+/// What happens at a fixed local time that the clocks skip because they go forward.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -27,7 +27,7 @@ pub enum Gap {
     Skip,
 }
 
-/// When a fixed local time comes that the clocks repeat, when they go back.
+/// What happens at a fixed local time that the clocks repeat because they go back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]

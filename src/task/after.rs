@@ -1,7 +1,9 @@
 //! The tasks that a new task waits for.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
-use windlass_statemachine::{Invalid, TaskId, Waits};
+use windlass_statemachine::{Invalid, TaskId, Waits, Wake, waits::deadline_without_wait};
 
 use super::NewTask;
 
@@ -59,7 +61,7 @@ impl<J> NewTask<J> {
     }
 
     /// Sets the time at which a wait of [`after`](Self::after) or [`after_ok`](Self::after_ok) ends at the
-    /// latest; no such time by default.
+    /// latest; no such time by default. Replaces [`after_within`](Self::after_within).
     ///
     /// # Example
     ///
@@ -72,7 +74,31 @@ impl<J> NewTask<J> {
     /// # Ok::<(), windlass::BoxError>(())
     /// ```
     pub fn after_deadline(mut self, at: Timestamp) -> Self {
-        self.deadline = Some(at);
+        self.deadline = Some(Wake::At(at));
+        self
+    }
+
+    /// Sets how long a wait of [`after`](Self::after) or [`after_ok`](Self::after_ok) lasts at most; without a limit by
+    /// default. The duration is counted as that of [`start_in`](Self::start_in). Replaces
+    /// [`after_deadline`](Self::after_deadline).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{Client, NewTask, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// client.submit(NewTask::new("fetch").id("page")).await?;
+    /// let sum = NewTask::new("sum").id("report").after(["page"]).after_within(Duration::from_secs(3600));
+    /// client.submit(sum).await?;
+    /// let waits = client.get("report").await?.state?.waits.unwrap();
+    /// assert!(waits.deadline.unwrap() > client.now());
+    /// # Ok(()) }
+    /// ```
+    pub fn after_within(mut self, wait: Duration) -> Self {
+        self.deadline = Some(Wake::After(wait));
         self
     }
 }
@@ -83,25 +109,18 @@ fn some<I: IntoIterator>(items: I) -> Option<impl Iterator<Item = I::Item>> {
     items.peek().is_some().then_some(items)
 }
 
-/// Returns the wait of a new task.
+/// Returns the wait of a new task, without its deadline.
 ///
 /// # Errors
 ///
 /// [`Invalid`] for a deadline without a wait.
 pub(super) fn waits(
     waits: Option<Result<Waits, Invalid>>,
-    deadline: Option<Timestamp>,
+    deadline: Option<Wake>,
 ) -> Result<Option<Box<Waits>>, Invalid> {
-    let Some(waits) = waits else {
-        return match deadline {
-            None => Ok(None),
-            Some(_) => {
-                let reason = "is the end of a wait, and the task waits for none; give `after` or `after_ok` too";
-                Err(Invalid::new("after_deadline", reason))
-            }
-        };
-    };
-    let mut waits = waits?;
-    waits.deadline = deadline;
-    Ok(Some(Box::new(waits)))
+    match waits {
+        Some(waits) => Ok(Some(Box::new(waits?))),
+        None if deadline.is_some() => Err(deadline_without_wait()),
+        None => Ok(None),
+    }
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Invalid, Limit, Meta, Task, Unique, Wake, time::LAST};
+use windlass_statemachine::{Invalid, Limit, Meta, SubmitTask, Task, Unique, Wake};
 
-use super::NewTask;
+use super::{NewTask, split};
 
 /// The terms as they were given, valid or not.
 #[derive(Debug, Clone, Default)]
@@ -34,15 +34,11 @@ impl NewTerms {
         }
     }
 
-    /// Sets these terms of a task. Durations count from `now`.
-    pub(super) fn put(self, task: &mut Task, now: Timestamp) -> Result<(), Invalid> {
-        let resolve = |field, wake: Option<Wake>| {
-            let beyond = || format!("is beyond {LAST}; give an earlier time");
-            let at = wake.map(|wake| wake.resolve(now)).transpose();
-            at.map_err(|_| Invalid::new(field, beyond()))
-        };
-        task.start_by = resolve("start_by", self.start_by)?;
-        task.end_by = resolve("end_by", self.end_by)?;
+    /// Sets these terms of a task.
+    pub(super) fn put(self, submit: &mut SubmitTask) -> Result<(), Invalid> {
+        let task = &mut submit.task;
+        (task.start_by, submit.start_within) = split(self.start_by);
+        (task.end_by, submit.end_within) = split(self.end_by);
         task.unique = self.unique.transpose()?;
         task.limits = self.limits;
         task.meta = self.meta;
@@ -140,9 +136,8 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// Sets [`start_by`](Self::start_by) to a time this long from now: from the submit, by the store's
-    /// clock. For a task that a message submits, it counts from when the handler makes the message, by the
-    /// clock of its machine.
+    /// Sets [`start_by`](Self::start_by) to a time this long from now. The duration is counted as that of
+    /// [`start_in`](Self::start_in).
     pub fn start_within(mut self, wait: Duration) -> Self {
         self.terms.start_by = Some(Wake::After(wait));
         self
@@ -156,8 +151,8 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// Sets [`end_by`](Self::end_by) to a time this long from now, counted as for
-    /// [`start_within`](Self::start_within).
+    /// Sets [`end_by`](Self::end_by) to a time this long from now. The duration is counted as that of
+    /// [`start_in`](Self::start_in).
     pub fn end_within(mut self, wait: Duration) -> Self {
         self.terms.end_by = Some(Wake::After(wait));
         self

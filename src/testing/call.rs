@@ -1,22 +1,22 @@
 //! [`run`] and [`Call`]: one run of a handler, without a store.
 
+mod time;
+
 use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use serde::Serialize;
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
 };
 use windlass_statemachine::{
-    Command, Fence, Invalid, Json, Message, StopReason, TaskId, TaskState, TaskType, WaitOutcome,
-    Waited, Waits, machine::Signal, waits::WaitStage,
+    Command, Fence, Invalid, Json, Message, StopReason, TaskId, TaskType, WaitOutcome, Waited,
+    machine::Signal,
 };
 
 use super::{abort::AbortOnDrop, ran::Ran};
 use crate::{
     NewTask,
-    clock::SystemClock,
     handler::{
         Ask, AskRunner, Asked, Attempt, RunData, Sent, Shared, Signals, StatefulHandler,
         TaskContext, Typed,
@@ -79,7 +79,7 @@ pub async fn run<J: TaskType, M: 'static>(
 /// # Defaults
 ///
 /// Kind and id `test`, props `null`, no data, attempt 1, incarnation 0, fence 1, 12 s of lease, no
-/// commands.
+/// commands, no wait before the run, 2030-01-01T00:00:00Z.
 ///
 /// # Caveats
 ///
@@ -119,6 +119,7 @@ pub struct Call {
     fence: u64,
     lease_left: Duration,
     waited: Vec<Waited>,
+    time: time::Time,
     signals: Vec<Signal>,
     after_checkpoints: usize,
     shared: Shared,
@@ -142,6 +143,7 @@ impl Call {
             fence: 1,
             lease_left: Duration::from_secs(12),
             waited: Vec::new(),
+            time: time::Time::default(),
             signals: Vec::new(),
             after_checkpoints: 0,
             shared: Shared::default(),
@@ -302,25 +304,19 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] that names the field: props or data have no JSON form, or a name of the task is
-    /// invalid.
+    /// [`Invalid`] that names the field: props or data have no JSON form, a name of the task is invalid, or the wait before
+    /// the run is.
     pub async fn run<J: TaskType, M: 'static>(
         self,
         handler: impl StatefulHandler<J, M>,
     ) -> Result<Ran, Invalid> {
         let handler = Typed::new(handler);
         let task = Arc::new(self.task.build()?.task);
-        let mut state = TaskState::new(Timestamp::UNIX_EPOCH);
+        let mut state = self.time.state(&self.waited)?;
         state.data = self.data?;
         state.data_version = self.data_version.unwrap_or(handler.data_version());
         state.incarnation = self.incarnation;
         state.fence = Fence(self.fence);
-        if !self.waited.is_empty() {
-            let mut waits = Waits::new("waited", self.waited.iter().map(|one| one.task.clone()))?;
-            waits.stage = WaitStage::Over;
-            waits.outcomes = self.waited.iter().map(|one| one.outcome).collect();
-            state.waits = Some(Box::new(waits));
-        }
         let before = state.data.clone();
         let (tx, mut rx) = mpsc::unbounded_channel();
         let (signals, received) = Signals::new();
@@ -341,7 +337,7 @@ impl Call {
             lease_until,
             shared: self.shared,
             span,
-            clock: SystemClock::shared(),
+            clock: self.time.clock(),
             logged: 0,
         };
         let data = Arc::new(RunData::new(attempt, &state, received, asks));

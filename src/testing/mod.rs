@@ -40,3 +40,7 @@ pub use history::History;
 pub use ran::Ran;
 #[cfg(feature = "testing")]
 pub use simulation::{CrashPoint, Simulation};
+
+/// The time at which simulations and calls start: 2030-01-01T00:00:00Z.
+#[cfg(feature = "testing")]
+const START: jiff::Timestamp = jiff::Timestamp::constant(1_893_456_000, 0);

@@ -44,6 +44,9 @@ pub struct AwaitedSignal {
     /// Whether the wait is over: the handler runs, or has run since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     over: bool,
+    /// Whether the time of the wait had passed when the wait ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    expired: bool,
 }
 
 impl From<&str> for AwaitedSignal {
@@ -68,6 +71,7 @@ impl AwaitedSignal {
             schema: None,
             until: None,
             over: false,
+            expired: false,
         }
     }
 
@@ -105,22 +109,43 @@ impl AwaitedSignal {
         self.until
     }
 
-    /// Returns whether the wait had its whole time at `now`.
-    pub fn has_expired(&self, now: Timestamp) -> bool {
-        self.until.is_some_and(|until| until <= now)
+    /// Returns whether the deadline of the wait had passed when the wait ended. The value is stored when the wait ends, so
+    /// it is the same in every attempt of the run that follows, whatever the clock shows then.
+    ///
+    /// A signal that arrives at the last moment can be in the queue of a run whose wait has expired. Take the signals first.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use jiff::{SignedDuration, Timestamp};
+    /// use windlass_statemachine::{Fence, Message, TaskState, transition};
+    ///
+    /// let (now, day) = (Timestamp::UNIX_EPOCH, SignedDuration::from_hours(24));
+    /// let asked = Message::wait_for_signal("approve").within(day.unsigned_abs());
+    /// let waits = transition(&TaskState::new(now), &asked, now)?;
+    /// let woken = waits.claimed(Fence(1), None, now + day);
+    /// assert!(woken.awaited_signal.unwrap().expired());
+    /// # Ok::<(), windlass_statemachine::TransitionError>(())
+    /// ```
+    pub fn expired(&self) -> bool {
+        self.expired
     }
 
     pub(crate) fn is_over(&self) -> bool {
         self.over
     }
 
-    pub(crate) fn end(&mut self) {
-        self.over = true;
+    /// Ends the wait. Has no effect on a wait that is over.
+    pub(crate) fn end(&mut self, now: Timestamp) {
+        if !self.over {
+            self.over = true;
+            self.expired = self.until.is_some_and(|until| until <= now);
+        }
     }
 
     /// Returns the wait that begins with a state that ends at this time.
     pub(crate) fn begun(mut self, until: Option<Timestamp>) -> Self {
-        (self.until, self.over) = (until, false);
+        (self.until, self.over, self.expired) = (until, false, false);
         self
     }
 

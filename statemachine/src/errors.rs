@@ -53,7 +53,8 @@ pub struct ErrorEntry {
     /// Whether the error records the loss of a node, and not an error of a handler.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     abandoned: bool,
-    /// The node whose handler failed, or that was lost; absent when there was no handler, or the writer does not say it.
+    /// The node whose handler failed, or that was lost; absent when no handler ran, or when the program that stored the error
+    /// named none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeName>,
     /// The data version of the handler that failed; absent for version 1.

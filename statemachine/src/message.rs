@@ -4,6 +4,7 @@ mod action;
 mod effects;
 mod replies;
 mod signal;
+mod submits;
 mod waits;
 
 use std::{fmt, marker::PhantomData, time::Duration};
@@ -18,7 +19,9 @@ use crate::{
     waits::Waits,
 };
 pub use action::{Action, ActionKind, Wake};
-pub use effects::{Effects, SubmitTask};
+pub use effects::Effects;
+pub use submits::SubmitTask;
+pub(crate) use submits::Times;
 
 /// What a handler returns: an action, with new data and effects if it has any. The data and the result of
 /// a `Message<J>` have the types of the [`Job`](crate::Job).
@@ -55,9 +58,8 @@ pub(crate) struct Body {
     pub(crate) answers: Vec<(u64, Json)>,
     /// Whether signals without a reply stay in the queue.
     pub(crate) keeps_signals: bool,
-    /// The submitted tasks that start some time after the message is applied: their index, and the
-    /// delay.
-    starts: Vec<(usize, Duration)>,
+    /// The submitted tasks with times that count from when the message is applied: their index, and the times.
+    times: Vec<(usize, Times)>,
     /// Whether an effect had an invalid name. The message then takes no further effects.
     refused: bool,
 }
@@ -74,7 +76,7 @@ impl<J> From<Action> for Message<J> {
                 awaited_signal: None,
                 answers: Vec::new(),
                 keeps_signals: false,
-                starts: Vec::new(),
+                times: Vec::new(),
                 refused: false,
             },
             job: PhantomData,
@@ -277,8 +279,8 @@ impl<J> Message<J> {
         }
     }
 
-    /// Returns the effects of the message, which happen in the same write. A task with a
-    /// [`start_in`](SubmitTask::start_in) gets its `start_at` when the message is applied.
+    /// Returns the effects of the message, which happen in the same write. The durations of a [`SubmitTask`] become times
+    /// when the message is applied.
     pub fn effects(&self) -> &Effects {
         &self.body.effects
     }

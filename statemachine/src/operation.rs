@@ -303,7 +303,7 @@ impl Reschedule {
         self
     }
 
-    /// Returns whether nothing changes.
+    /// Returns whether the operation changes nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::new(self.task.clone())
     }

@@ -366,7 +366,7 @@ impl TaskState {
         if !matches!(status, TaskStatus::Paused | TaskStatus::Sleeping { .. })
             && let Some(signal) = &mut self.awaited_signal
         {
-            signal.end();
+            signal.end(now);
         }
         if status.code() != self.code() {
             self.since = now;

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 
 use crate::{
-    Action, ActionKind, Invalid, Message, StateKind, TaskState, TaskStatus,
+    Action, ActionKind, Invalid, Message, StateKind, TaskState, TaskStatus, Wake,
     errors::MAX_KEPT,
+    time::LAST,
     waits::{WaitStage, Waits},
 };
 
@@ -128,7 +129,7 @@ pub fn transition(
     })?;
     let status = match (to, &message.body.action) {
         (StateKind::Sleeping, Action::Sleep { until }) => TaskStatus::Sleeping {
-            until: until.resolve(now)?,
+            until: resolve(*until, message, now)?,
         },
         // A sleep continues until its time, whatever the message is.
         (StateKind::Sleeping, _) => state.status.clone(),
@@ -144,6 +145,18 @@ pub fn transition(
     };
     let mut next = state.clone();
     next.waits = waits(state, message);
+    // The end of a wait that was given by its length.
+    if let (
+        Action::Sleep {
+            until: Wake::After(_),
+        },
+        TaskStatus::Sleeping { until },
+    ) = (&message.body.action, &status)
+        && message.body.waits.is_some()
+        && let Some(waits) = &mut next.waits
+    {
+        waits.deadline = Some(*until);
+    }
     next.set(status, now);
     if let Some(signal) = &message.body.awaited_signal {
         let until = match next.status {
@@ -170,6 +183,18 @@ pub fn transition(
         next.set_data(data.clone(), message.body.data_version, now);
     }
     Ok(next)
+}
+
+/// Returns when a sleep ends.
+fn resolve(until: Wake, message: &Message, now: Timestamp) -> Result<Timestamp, Invalid> {
+    let waits = message.body.waits.is_some() || message.body.awaited_signal.is_some();
+    until.resolve(now).map_err(|wrong| match waits {
+        true => Invalid::new(
+            "within",
+            format!("is beyond {LAST}; wait for a shorter time"),
+        ),
+        false => wrong,
+    })
 }
 
 /// Returns the wait of the next state: that of the message, or that of the present state. `run`, `sleep` and

@@ -1,10 +1,13 @@
 //! [`Waits`]: the tasks that a task waits for, and the outcome of each.
 
-use std::collections::{HashMap, HashSet};
+mod circle;
+
+use std::collections::HashSet;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use self::circle::{circle_text, cycle};
 use crate::{Invalid, StateKind, TaskId};
 
 /// How many tasks one task may wait for.
@@ -12,6 +15,13 @@ pub const MAX_WAITS: usize = 1000;
 
 /// The wake-up of a waiting task without a deadline: the last instant that there is.
 pub const NO_DEADLINE: Timestamp = Timestamp::MAX;
+
+/// Returns the error (field `after_deadline`) of a new task with the end of a wait, and without a wait.
+pub fn deadline_without_wait() -> Invalid {
+    let reason =
+        "is the end of a wait, and the task waits for none; give `after` or `after_ok` too";
+    Invalid::new("after_deadline", reason)
+}
 
 /// The outcome of a task that another task waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -225,6 +235,23 @@ impl Waits {
             .collect()
     }
 
+    /// Returns whether the wait was ended by its deadline: it is over, and one of the tasks had not ended.
+    ///
+    /// ```
+    /// use windlass_statemachine::{TaskState, WaitOutcome, waits::Waits};
+    ///
+    /// let now = jiff::Timestamp::UNIX_EPOCH;
+    /// let mut waits = Waits::new("after", ["a"])?;
+    /// waits.deadline = Some(now);
+    /// let state = TaskState::new(now).waiting(waits);
+    /// let late = state.with_outcomes(vec![WaitOutcome::Live], now).claimed(Default::default(), None, now);
+    /// assert!(late.waits.unwrap().expired());
+    /// # Ok::<(), windlass_statemachine::Invalid>(())
+    /// ```
+    pub fn expired(&self) -> bool {
+        self.stage == WaitStage::Over && self.outcomes.contains(&WaitOutcome::Live)
+    }
+
     /// Returns the first task that had to complete and did not, once the wait is over.
     ///
     /// ```
@@ -275,65 +302,6 @@ pub(crate) fn not_run(waited: &Waited) -> String {
 /// The advice for a chain of tasks that were not run.
 const IN_ORDER: &str = "retry the task that failed first, then those that wait for it";
 
-/// Returns tasks that wait for each other in a circle, if there are any: each for the next one, and the last
-/// for the first. `edges` holds each task with the tasks that it waits for.
-///
-/// # Example
-///
-/// ```
-/// use windlass_statemachine::{TaskId, waits::cycle};
-///
-/// let id = |text: &str| TaskId::new(text).unwrap();
-/// let (a, b, c) = (id("a"), id("b"), id("c"));
-/// let (of_a, of_b) = ([b.clone(), c.clone()], [a.clone()]);
-/// let found = cycle([(&a, &of_a[..]), (&b, &of_b[..])]).unwrap();
-/// assert_eq!(found.len(), 2, "c waits for none");
-/// assert!(cycle([(&b, &of_b[..])]).is_none());
-/// ```
-pub fn cycle<'a>(
-    edges: impl IntoIterator<Item = (&'a TaskId, &'a [TaskId])>,
-) -> Option<Vec<&'a TaskId>> {
-    let edges: HashMap<&TaskId, &[TaskId]> = edges.into_iter().collect();
-    let mut done: HashSet<&TaskId> = HashSet::new();
-    for start in edges.keys() {
-        // The path from the start, with each task's position in the list. A loop, because the depth has
-        // no limit.
-        let mut path: Vec<(&TaskId, usize)> = vec![(start, 0)];
-        let mut on_path: HashSet<&TaskId> = HashSet::from([*start]);
-        while let Some((task, next)) = path.last_mut() {
-            let waits_for = edges.get(task).and_then(|of| of.get(*next));
-            *next += 1;
-            let Some(other) = waits_for.filter(|_| !done.contains(task)) else {
-                done.insert(task);
-                on_path.remove(task);
-                path.pop();
-                continue;
-            };
-            if on_path.contains(other) {
-                let circle = path.iter().map(|(task, _)| *task);
-                return Some(circle.skip_while(|task| *task != other).collect());
-            }
-            if edges.contains_key(other) && !done.contains(other) {
-                on_path.insert(other);
-                path.push((other, 0));
-            }
-        }
-    }
-    None
-}
-
-/// Returns the text of a circle, as errors show it: `a → b → a`. For a long circle it names the first
-/// tasks.
-pub fn circle_text(circle: &[&TaskId]) -> String {
-    const SHOWN: usize = 20;
-    let mut text: Vec<&str> = circle.iter().take(SHOWN).map(|id| id.as_str()).collect();
-    if circle.len() > SHOWN {
-        text.push("…");
-    }
-    text.extend(circle.first().map(|id| id.as_str()));
-    text.join(" → ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -377,22 +345,5 @@ mod tests {
         waits.stage = WaitStage::Over;
         waits.ok = false;
         assert_eq!(waits.unmet(), None);
-    }
-
-    #[test]
-    fn a_long_circle_is_found_and_a_diamond_is_none() {
-        let ids: Vec<TaskId> = (0..50_000).map(|n| id(format!("t{n}"))).collect();
-        let next = |n: usize| std::slice::from_ref(&ids[(n + 1) % ids.len()]);
-        let circle = cycle(ids.iter().enumerate().map(|(n, id)| (id, next(n)))).unwrap();
-        assert_eq!(circle.len(), ids.len());
-        let open = ids.iter().enumerate().skip(1);
-        assert!(cycle(open.map(|(n, id)| (id, next(n)))).is_none());
-
-        let (a, b, c, d) = (id("a"), id("b"), id("c"), id("d"));
-        let (of_a, of_b) = ([b.clone(), c.clone()], [d]);
-        let diamond = [(&a, &of_a[..]), (&b, &of_b[..]), (&c, &of_b[..])];
-        assert_eq!(cycle(diamond), None);
-        let own = [a.clone()];
-        assert_eq!(circle_text(&cycle([(&a, &own[..])]).unwrap()), "a → a");
     }
 }

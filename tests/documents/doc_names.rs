@@ -374,7 +374,8 @@ fn each_row_of_the_comparisons_names_what_checks_it() {
                 .iter()
                 .any(|path| path.ends_with(Path::new("examples").join(name)));
             let test = name.rsplit("::").next().unwrap_or(name);
-            if !is_example && !sources.contains(&format!("fn {test}(")) {
+            let is_test = ["fn", "def"].map(|word| sources.contains(&format!("{word} {test}(")));
+            if !is_example && !is_test.contains(&true) {
                 missing.push(name.to_owned());
             }
         }

@@ -92,6 +92,7 @@ mod page {
     }
 }
 
+#[allow(unreachable_pub, reason = "a guide shows it as a module of a service")]
 #[path = "testing_page/service.rs"]
 mod service;
 

@@ -51,21 +51,27 @@ pub(crate) fn figures(program: &Path) -> Result<(), String> {
     bounded::run("the figures of the dashboard", LIMIT, &mut tests)
 }
 
+const TESTS: [&str; 5] = ["test", "--workspace", "--all-features", "--test", "browser"];
+
+/// Builds the tests.
+///
+/// # Errors
+///
+/// When the build fails.
+pub(crate) fn build() -> Result<(), String> {
+    let mut build = cargo();
+    build.args(TESTS).arg("--no-run");
+    build.env("PROTOC", tools::protoc(&root())?);
+    super::run("build of the tests in Chromium", &mut build)
+}
+
 /// Builds the tests, and returns the command that runs those in a browser, one after another.
 fn tests(args: &[String]) -> Result<Command, String> {
     let root = root();
     let (chromium, driver) = tools::chromium()?;
-    let arguments = ["test", "--workspace", "--all-features", "--test", "browser"];
-    let of_cargo = || -> Result<Command, String> {
-        let mut test = cargo();
-        test.args(arguments).env("PROTOC", tools::protoc(&root)?);
-        Ok(test)
-    };
-    super::run(
-        "build of the tests in Chromium",
-        of_cargo()?.arg("--no-run"),
-    )?;
-    let mut test = of_cargo()?;
+    build()?;
+    let mut test = cargo();
+    test.args(TESTS).env("PROTOC", tools::protoc(&root)?);
     test.args(["--", "--ignored", "--test-threads=1"])
         .args(args);
     test.env("WINDLASS_CHROMIUM", chromium);

@@ -6,6 +6,7 @@
 )]
 
 mod api;
+mod beside;
 mod bounded;
 mod browser;
 mod circles;
@@ -19,6 +20,7 @@ mod peers;
 mod pictures;
 mod planted;
 mod python;
+mod release;
 mod side_by_side;
 mod site;
 mod suite;
@@ -30,6 +32,7 @@ use std::{
     env,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
+    time::Instant,
 };
 
 const HELP: &str = "\
@@ -68,10 +71,18 @@ The chores of the windlass workspace:
                             mutation tests of the pure code (docs/internals/mutation-testing.md), which need
                             cargo-mutants; ARGS go to it, after `statemachine`, `library` or `etcd` for
                             one pass; `workers [NAME...]` plants mutants of the rules of remote workers
-  cargo xtask side-by-side COMMIT
-                            builds another commit, and runs its commands and workers beside those of
-                            this version, on SQLite and on etcd
+  cargo xtask side-by-side [COMMIT]
+                            builds another commit (by default the last release), and runs its commands
+                            and workers beside those of this version, on SQLite and on etcd
+  cargo xtask release --dry-run [--only crates,program,wheel] [--target TRIPLE] [--glibc X.Y] [--program FILE]
+                            builds what this machine can build of a release, into target/dist, and runs the
+                            archive of the program and the wheel in an empty environment; --only for some parts,
+                            --glibc for the newest glibc that the program may need, --program to pack FILE.
+                            --plan prints whether a release is due, --prepare DATE writes its version and date,
+                            --notes prints its changes, --sums FOLDER writes SHA256SUMS. The workflow publishes
   cargo xtask site          builds the site of the documents by mdBook, in target/site, and follows its links
+  cargo xtask semver        whether the version fits the changes of public items since the last release
+                            (needs cargo-semver-checks)
   cargo xtask pictures      draws the pictures of docs/pictures/ again; with --record, the terminal
                             shows commands that are run for it; with --dashboard, Chromium
                             takes those of the dashboard
@@ -107,6 +118,8 @@ fn main() -> ExitCode {
         Some("mutants") => mutants::mutants(&rest),
         Some("pictures") => pictures::pictures(&rest),
         Some("side-by-side") => side_by_side::side_by_side(&rest),
+        Some("release") => release::release(&rest),
+        Some("semver") => release::semver(),
         _ => {
             print!("{HELP}");
             return if chore.is_none() {
@@ -145,7 +158,10 @@ fn cargo() -> Command {
 
 fn run(what: &str, command: &mut Command) -> Result<(), String> {
     eprintln!("==> {what}");
-    match command.status() {
+    let started = Instant::now();
+    let status = command.status();
+    eprintln!("==> {what}: {} s", started.elapsed().as_secs());
+    match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{what}: {status}")),
         Err(e) => Err(format!("{what}: could not be started: {e}")),

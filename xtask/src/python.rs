@@ -15,8 +15,8 @@ use crate::{bounded, cargo, root, run, target, tools};
 use environment::Environment;
 use found::Python;
 
-pub(crate) use versions::check as check_versions;
-pub(crate) use wheel::release as wheel;
+pub(crate) use versions::{check as check_versions, write as write_versions};
+pub(crate) use wheel::{build as build_wheel, release as wheel, try_installed as try_wheel};
 
 /// The folders and files whose types are checked.
 const TYPED: [&str; 6] = [

@@ -11,7 +11,7 @@ use std::{
 
 use windlass_etcd_cluster::{Cluster, cluster::Setup};
 
-use crate::{cargo, root, run, tools};
+use crate::{cargo, release, root, run, tools};
 
 /// The longest that anything may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -19,10 +19,24 @@ const LIMIT: Duration = Duration::from_secs(60);
 const TASKS: usize = 20;
 
 pub(crate) fn side_by_side(args: &[String]) -> Result<(), String> {
-    let [commit] = args else {
-        return Err("name one commit: cargo xtask side-by-side COMMIT".to_owned());
-    };
     let root = root();
+    let commit =
+        match args {
+            [] => release::last_release(&root)?,
+            [commit] => Some(commit.clone()),
+            _ => return Err(
+                "name one commit, or none for the last release: cargo xtask side-by-side [COMMIT]"
+                    .to_owned(),
+            ),
+        };
+    let Some(commit) = commit else {
+        eprintln!(
+            "==> side by side: NOT REHEARSED, there is no release yet (no tag vN.N.N before this commit); name a commit to \
+             compare with: cargo xtask side-by-side COMMIT"
+        );
+        return Ok(());
+    };
+    let commit = commit.as_str();
     let protoc = tools::protoc(&root)?;
     let folder = root.join("target/side-by-side");
     let sources = folder.join(commit);

@@ -2,7 +2,7 @@
 
 use std::{env, num::NonZero, path::Path, process::Command, thread};
 
-use crate::{browser, cargo, failures::Failures, python, root, run, timed, tools};
+use crate::{beside::Beside, browser, cargo, failures::Failures, python, root, run, timed, tools};
 
 /// The modules of `tests/etcd/` whose results do not depend on the version of the server: the code
 /// under test is in the client (options, keys, texts, retries), behind a proxy, or among nodes.
@@ -33,24 +33,36 @@ pub(crate) fn test(args: &[String]) -> Result<(), String> {
     tools::of_scripts()?;
     let protoc = tools::protoc(&root())?;
     let server = tools::etcd(&root())?;
-    let mut failed = Vec::new();
-    // Before the tests of cargo, so that their results stay the last lines.
-    if args.is_empty() {
-        build(&protoc, &server)?;
-        failed.extend(python::newest(&python::program()).err());
-        failed.extend(browser::browser(&[]).err());
-    } else {
+    let name = format!("cargo test (etcd: {})", server.display());
+    if !args.is_empty() {
         eprintln!(
             "==> sdk/python and the dashboard in Chromium: NOT TESTED, because the arguments choose tests of cargo"
         );
+        return run_tests(&name, cargo_test(&protoc, &server)?.args(args));
     }
-    let tests = run_tests(
-        &format!("cargo test (etcd: {})", server.display()),
-        cargo_test(&protoc, &server)?.args(args),
-    );
-    failed.extend(tests.err());
+    build(&protoc, &server)?;
+    browser::build()?;
+    // These wait for Chromium and for etcd more than they compute, so they run beside all others.
+    let mut chromium = Command::new(env::current_exe().map_err(|e| format!("this program: {e}"))?);
+    chromium.arg("browser");
+    let mut on_etcd = cargo_test(&protoc, &server)?;
+    on_etcd.args(["--test", BESIDE]);
+    let beside = Beside::start(vec![
+        ("the dashboard in Chromium", chromium),
+        ("the tests on etcd", on_etcd),
+    ]);
+    let mut failed = Vec::new();
+    failed.extend(python::newest(&python::program()).err());
+    let mut others = cargo_test(&protoc, &server)?;
+    others.env(timed::ELSEWHERE, BESIDE);
+    failed.extend(run_tests(&name, &mut others).err());
+    // Last, so that the closing lines of cargo test are the last ones.
+    failed.extend(beside.finish());
     outcome(&failed)
 }
+
+/// The program of tests that runs beside the others.
+const BESIDE: &str = "etcd";
 
 /// Runs the tests whose results depend on a version of something, with each version that [`test`] leaves out.
 ///
@@ -63,25 +75,19 @@ pub(crate) fn versions() -> Result<(), String> {
     let servers = tools::etcds(&root())?;
     let (first, others) = servers.split_first().ok_or("no etcd was found")?;
     build(&protoc, first)?;
+    let mut on_etcd = Vec::new();
+    for server in others {
+        // The packages and features are those of the other runs: cargo builds nothing again.
+        let mut tests = cargo_test(&protoc, server)?;
+        tests.args(["--test", "cluster", "--test", "etcd", "--"]);
+        let skipped = SAME_ON_EVERY_ETCD.iter();
+        tests.args(skipped.flat_map(|module| ["--skip", module]));
+        on_etcd.push(("the tests that depend on the version of etcd", tests));
+    }
+    let beside = Beside::start(on_etcd);
     let mut failed = Vec::new();
     failed.extend(python::others(&python::program()).err());
-    for server in others {
-        let tests = run_tests(
-            &format!(
-                "cargo test of the tests that depend on the version of etcd (etcd: {})",
-                server.display()
-            ),
-            // The packages and features are those of the other runs: cargo builds nothing again.
-            cargo_test(&protoc, server)?
-                .args(["--test", "etcd", "--test", "cluster", "--"])
-                .args(
-                    SAME_ON_EVERY_ETCD
-                        .iter()
-                        .flat_map(|module| ["--skip", module]),
-                ),
-        );
-        failed.extend(tests.err());
-    }
+    failed.extend(beside.finish());
     outcome(&failed)
 }
 

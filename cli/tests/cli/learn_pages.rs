@@ -70,12 +70,13 @@ fn run(page: &str) -> usize {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let text = fs::read_to_string(root.join("docs/learn").join(page)).unwrap();
     // The server of a page listens at a free port.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = port.local_addr().unwrap().port().to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
     let env = Env::new();
     symlink(env!("CARGO_BIN_EXE_windlass"), env.path("windlass")).unwrap();
 
-    let mut script = "set -e\ntrap 'kill $(jobs -p) 2>/dev/null' EXIT\n".to_owned();
+    let mut script = "set -e\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n".to_owned();
     let (mut runs, mut expected) = (0, Vec::new());
     for Block { info, text, above } in blocks(&text) {
         if let Some(name) = file_name(above) {

@@ -155,6 +155,10 @@ impl Awaited {
         if let Err(refused) = self.has_room(&wait.reply) {
             return answered(answer, refused);
         }
+        let ends = match wait.until.map(|until| until.resolve(now)).transpose() {
+            Ok(ends) => ends,
+            Err(wrong) => return answered(answer, wrong.into()),
+        };
         let name = wait.signal.name();
         let requests = self.requests.entry(name.to_owned()).or_default();
         *requests += 1;
@@ -170,7 +174,7 @@ impl Awaited {
             self.taken.push((signal.clone(), wait.reply));
             return answered(answer, Answer::Payload(payload.unwrap_or_else(Json::null)));
         }
-        let until = self.until(&wait, request);
+        let until = self.until(name, ends, request);
         if until.is_some_and(|until| until <= now) {
             return self.expire(name, request, answer);
         }
@@ -201,9 +205,8 @@ impl Awaited {
     }
 
     /// Returns when the wait of a request ends. A wait that an earlier run began keeps its time.
-    fn until(&self, wait: &WaitSignal, request: u32) -> Option<Timestamp> {
-        let asked = wait.until?;
-        let name = wait.signal.name();
+    fn until(&self, name: &str, asked: Option<Timestamp>, request: u32) -> Option<Timestamp> {
+        let asked = asked?;
         let begun = self.waits.begun.get(name).and_then(|all| all.get(&request));
         let Some(begun) = begun else {
             return Some(asked);

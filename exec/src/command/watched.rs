@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 use tracing::debug;
-use windlass::{ActionKind, CheckpointError, Command, Stop, TaskContext, jiff::Timestamp};
+use windlass::{ActionKind, CheckpointError, Command, Stop, TaskContext};
 
 use super::{
     awaited::{Awaited, Parked, Step},
@@ -129,7 +129,7 @@ impl Watched {
                     }
                 }
                 // After the commands: the signals that have arrived come first.
-                request = next(asking) => match self.awaited.asked(request, Timestamp::now()) {
+                request = next(asking) => match self.awaited.asked(request, task.now()) {
                     Step::Answered => {}
                     Step::Store => asked = true,
                     Step::Park(parked) => return Ended::Waits(parked),

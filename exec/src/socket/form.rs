@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
 use windlass::{
-    AwaitedSignal, CommandId, Invalid, Json,
+    AwaitedSignal, CommandId, Invalid, Json, Wake,
     statemachine::{
         plain,
-        wire::{read_message, read_moment},
+        wire::{read_message, read_wake},
     },
 };
 
@@ -27,8 +27,8 @@ pub(crate) enum Request {
 #[derive(Debug)]
 pub(crate) struct WaitSignal {
     pub(crate) signal: AwaitedSignal,
-    /// When the wait ends.
-    pub(crate) until: Option<Timestamp>,
+    /// When the wait ends: a duration counts from when the run of the command takes the request.
+    pub(crate) until: Option<Wake>,
     /// The reply to the sender, when the command has ended with success.
     pub(crate) reply: Json,
 }
@@ -61,12 +61,12 @@ pub(super) fn read_key(line: &str) -> Result<(String, Fields), Invalid> {
     Ok((key, fields))
 }
 
-/// Reads what a request asks for. A relative time counts from `now`.
-pub(super) fn read_request(fields: Fields, now: Timestamp) -> Result<Request, Invalid> {
+/// Reads what a request asks for.
+pub(super) fn read_request(fields: Fields) -> Result<Request, Invalid> {
     let mut fields = fields.into_iter();
     match (fields.next(), fields.next()) {
         (Some((name, value)), None) if name == WAIT_SIGNAL => {
-            read_wait(value.get(), now).map(Request::WaitSignal)
+            read_wait(value.get()).map(Request::WaitSignal)
         }
         (Some((name, _)), None) => Err(Invalid::new(
             name,
@@ -79,7 +79,7 @@ pub(super) fn read_request(fields: Fields, now: Timestamp) -> Result<Request, In
     }
 }
 
-fn read_wait(text: &str, now: Timestamp) -> Result<WaitSignal, Invalid> {
+fn read_wait(text: &str) -> Result<WaitSignal, Invalid> {
     let mut fields = fields(WAIT_SIGNAL, text)?;
     let given = |value: Option<Box<RawValue>>| value.filter(|value| value.get() != "null");
     let reply = fields.remove("reply");
@@ -90,30 +90,29 @@ fn read_wait(text: &str, now: Timestamp) -> Result<WaitSignal, Invalid> {
         .map(|raw| {
             let text: String =
                 plain::read(raw.get()).map_err(|wrong| Invalid::new("until", wrong))?;
-            read_moment("until", &text, now)
+            read_wake("until", &text)
         })
         .transpose()?;
     Ok(WaitSignal {
-        signal: read_signal(&fields, now)?,
+        signal: read_signal(&fields)?,
         until,
         reply,
     })
 }
 
 /// Reads the declaration of a signal as the library does it in a message.
-fn read_signal(fields: &Fields, now: Timestamp) -> Result<AwaitedSignal, Invalid> {
+fn read_signal(fields: &Fields) -> Result<AwaitedSignal, Invalid> {
     let declared = Json::new(WAIT_SIGNAL, fields)?;
     let message = format!(
         r#"{{"message":"pause","awaits_signal":{}}}"#,
         declared.as_str()
     );
-    let read =
-        read_message(&message, now, || CommandId::new("none")).map_err(|error| {
-            match error.field().strip_prefix("awaits_signal.") {
-                Some(field) => Invalid::new(field.to_owned(), error.reason()),
-                None => Invalid::new(WAIT_SIGNAL, error.reason()),
-            }
-        })?;
+    let read = read_message(&message, Timestamp::UNIX_EPOCH, || CommandId::new("none")).map_err(
+        |error| match error.field().strip_prefix("awaits_signal.") {
+            Some(field) => Invalid::new(field.to_owned(), error.reason()),
+            None => Invalid::new(WAIT_SIGNAL, error.reason()),
+        },
+    )?;
     let signal = read.awaited_signal().cloned();
     signal.ok_or_else(|| Invalid::new(WAIT_SIGNAL, "names no signal"))
 }
@@ -165,12 +164,14 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn read(line: &str) -> Result<WaitSignal, Invalid> {
         let (key, fields) = read_key(line)?;
         assert_eq!(key, "k");
-        let Request::WaitSignal(wait) = read_request(fields, Timestamp::UNIX_EPOCH)?;
+        let Request::WaitSignal(wait) = read_request(fields)?;
         Ok(wait)
     }
 
@@ -182,7 +183,7 @@ mod tests {
         .unwrap();
         assert_eq!((wait.signal.name(), wait.signal.text()), ("a", "b"));
         assert_eq!(wait.signal.schema().unwrap().as_str(), "{}");
-        assert_eq!(wait.until.unwrap().as_second(), 60);
+        assert_eq!(wait.until, Some(Wake::After(Duration::from_secs(60))));
         assert_eq!(wait.reply.as_str(), "[1]");
         let wait = read(r#"{"key":"k","wait_signal":{"name":"a","until":null}}"#).unwrap();
         assert!(wait.until.is_none() && wait.reply.is_null());

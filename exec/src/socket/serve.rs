@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{
@@ -99,7 +98,7 @@ async fn answer(line: &str, runs: &Runs) -> Result<Answer, Answer> {
         let reason = "the key is that of no run: the run of the command has ended";
         return Err(Answer::Refused(None, reason.to_owned()));
     };
-    let request = match read_request(fields, Timestamp::now()) {
+    let request = match read_request(fields) {
         Ok(request) => request,
         Err(error) => return Ok(error.into()),
     };

@@ -224,6 +224,49 @@ async def parent(job: windlass.Job[int, list[str]]) -> Any:
     return job.complete([one.outcome for one in job.waited])
 
 
+def told(one: windlass.Result[int]) -> Any:
+    try:
+        return one.value
+    except (windlass.NoResult, windlass.ValueMismatch) as error:
+        return str(error)
+
+
+def collects(job: windlass.Job[int, bool]) -> Any:
+    """Returns the results of its children, or why there is none."""
+    if not job.data:
+        for n in range(job.props):
+            kind, props = ("fails", "fail") if n == 2 else ("pages-thread", {"count": n})
+            job.submit(kind, props, id=f"{job.id}.{n}")
+        return job.wait_for(data=True)
+    note(job.id, "reads")
+    return [told(one) for one in job.waited.results(int)]
+
+
+async def collects_async(job: windlass.Job[int, bool]) -> Any:
+    if not job.data:
+        return collects(job)
+    note(job.id, "reads")
+    return [told(one) async for one in job.waited.results(int)]
+
+
+app.task("collects-loop")(collects_async)
+app.task("collects-process", slots=2)(collects)
+app.task("collects-thread", place="thread")(collects)
+
+
+@app.task("waits-within", signals=True)
+async def waits_within(job: windlass.Job[str, list[str]]) -> Any:
+    """Waits for a signal or for a task that does not end, with a bound."""
+    seen = [*(job.data or []), job.now().isoformat()]
+    if len(seen) > 1:
+        return [job.wait_expired, seen]
+    bound = dt.timedelta(milliseconds=300)
+    if job.props == "signal":
+        return job.wait_for_signal("approve", within=bound, data=seen)
+    job.submit("sees-loop", None, id=f"{job.id}-later", start_at=dt.timedelta(hours=1))
+    return job.wait_for(within=bound if job.props == "task" else None, until=bound if job.props == "until" else None, data=seen)
+
+
 @app.task("naps")
 async def naps(job: windlass.Job[float, int]) -> Any:
     count = (job.data or 0) + 1

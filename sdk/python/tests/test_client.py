@@ -139,7 +139,7 @@ def test_errors_have_types_and_name_the_field(server: Server) -> None:
         client.submit("a", 2, id="one")
     assert client.submit("a", 1, id="one", if_exists="same")["submitted"] == "existing"
     with pytest.raises(windlass.Invalid) as wrong:
-        client.submit("a", 1, priority="high")
+        client.submit("a", 1, priority="high")  # type: ignore[call-overload]
     assert wrong.value.field == "priority"
     with pytest.raises(windlass.NotFound):
         client.get("two")

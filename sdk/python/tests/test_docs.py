@@ -83,7 +83,9 @@ def test_every_public_method_has_documentation() -> None:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ClassDef) and node.name in ("App", "AsyncClient", "Job", "Task"):
                 for one in node.body:
-                    if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)) and not one.name.startswith("_"):
+                    if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)) or one.name.startswith("_"):
+                        continue
+                    if not any(isinstance(by, ast.Name) and by.id == "overload" for by in one.decorator_list):
                         assert ast.get_docstring(one), f"{file.name}: {node.name}.{one.name}"
 
 

@@ -19,6 +19,7 @@ MADE: dict[str, tuple[Any, ...]] = {
     "SignalError": ("a", "ask", {"outcome": "returned", "reason": "no reply"}),
     "Stop": ("command", {"message": "pause"}),
     "Unreadable": ("a value", b"[1]"),
+    "NoResult": ("page-1", "has failed: no such host"),
     "WrongItem": (3, "items[3] is wrong"),
 }
 """How the exceptions are made whose parameters are more than a text, by their name or that of a base."""
@@ -27,7 +28,7 @@ MADE: dict[str, tuple[Any, ...]] = {
 def every() -> list[type[BaseException]]:
     """Every exception of the package: a new one is tested too."""
     found = []
-    for module in pkgutil.iter_modules(windlass.__path__, "windlass_tasks."):
+    for module in pkgutil.walk_packages(windlass.__path__, "windlass_tasks."):
         for one in vars(importlib.import_module(module.name)).values():
             if isinstance(one, type) and issubclass(one, BaseException) and one.__module__ == module.name:
                 found.append(one)

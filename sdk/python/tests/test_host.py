@@ -16,12 +16,15 @@ import pytest
 
 import windlass_tasks as windlass
 from windlass_tasks import _awaits, testing
+from windlass_tasks._children import Guard
+from windlass_tasks._children import Run as Held
+from windlass_tasks._forms import Json
 from windlass_tasks._frames import HEAD, LARGEST, BadFrame, frames, length, messages
-from windlass_tasks._host import Host, LoopHost, LoopRun, ProcessHost, Run
-from windlass_tasks._hosts import Guard
-from windlass_tasks._hosts import Run as Held
-from windlass_tasks._job import Json
-from windlass_tasks._worker import TooLarge, Worker
+from windlass_tasks._host import Host
+from windlass_tasks._places import LoopHost, LoopRun, ProcessHost
+from windlass_tasks._run import Run
+from windlass_tasks._troubles import TooLarge
+from windlass_tasks._worker import Worker
 
 app = windlass.App("http://localhost:1")
 
@@ -42,6 +45,9 @@ class Fake:
     def send(self, message: Any) -> None:
         self.sent.append(message)
         self.hears(message)
+
+    def report_files(self) -> None:
+        """Nothing is imported."""
 
 
 class Waits(AssertionError):

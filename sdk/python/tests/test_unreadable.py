@@ -7,8 +7,9 @@ from typing import cast
 import pytest
 from test_host import Fake, NeverWaits, answered, asks, make
 
-from windlass_tasks._host import Host, Run, readable
-from windlass_tasks._job import Json
+from windlass_tasks._forms import Json
+from windlass_tasks._host import Host
+from windlass_tasks._run import Run, readable
 
 
 def unreadable(order: int) -> Json:

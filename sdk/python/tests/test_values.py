@@ -9,11 +9,13 @@ import enum
 import json
 import pathlib
 import uuid
-from typing import Annotated, Any, Literal, NewType, Optional, TypedDict, Union
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, NamedTuple, NewType, Optional, TypedDict, TypeVar, Union
 
 import msgspec
 import pydantic
 import pytest
+from typing_extensions import TypeAliasType
 
 import windlass_tasks as windlass
 from windlass_tasks._values import ValueMismatch, parse, plain
@@ -63,7 +65,20 @@ class Halves:
         self.half = 1 / self.of
 
 
+class Point(NamedTuple):
+    x: int
+    y: float = 0.5
+    name: str | None = None
+
+
 UserId = NewType("UserId", int)
+T = TypeVar("T")
+S = TypeVar("S")
+Sizes = TypeAliasType("Sizes", dict[str, list[int]])
+Pairs = TypeAliasType("Pairs", dict[str, tuple[T, S]], type_params=(T, S))
+Turned = TypeAliasType("Turned", tuple[S, T], type_params=(T, S))
+"""As `type Turned[T, S] = tuple[S, T]`."""
+Itself = TypeAliasType("Itself", T, type_params=(T,))
 
 VALUES: list[tuple[Any, Any]] = [
     (Any, {"a": [1, None, "x"]}),
@@ -97,6 +112,13 @@ VALUES: list[tuple[Any, Any]] = [
     (list[Model], [Model(name="a", at=dt.datetime(2030, 1, 1, tzinfo=dt.timezone.utc))]),
     (Struct, Struct("a", 3)),
     (Typed, {"name": "a", "inner": Inner("b")}),
+    (Point, Point(1, 2.5, "a")),
+    (list[Point], [Point(1), Point(2, 3.0)]),
+    (Sizes, {"a": [1, 2]}),
+    (Pairs[int, str], {"a": (1, "b")}),
+    (Turned[int, str], ("b", 1)),
+    (Itself[int], 3),
+    (Union[Sizes, None], None),
 ]
 
 
@@ -142,6 +164,12 @@ def test_a_value_comes_back_from_json(kind: Any, value: Any) -> None:
         (Halves, {"of": 0}, r"value: division by zero"),
         (Halves, {"of": None}, r"value: unsupported operand"),
         (Typed, {"name": "a"}, r"value\.inner: the field is missing"),
+        (Point, [], r"value\.x: the field is missing"),
+        (Point, [1, "a"], r"value\.y: expected a number, got 'a'"),
+        (Point, [1, 2, "a", 4], r"value: expected a list of at most 3"),
+        (Point, {"x": 1}, r"value: expected a list"),
+        (Sizes, {"a": ["b"]}, r"value\.a\[0\]: expected int"),
+        (Turned[int, str], [1, "b"], r"value\[0\]: expected str"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -167,6 +195,75 @@ def test_unknown_fields_are_ignored() -> None:
 def test_what_json_does_not_have_is_refused_with_its_place(value: Any, text: str) -> None:
     with pytest.raises((TypeError, ValueError), match=text):
         plain(value)
+
+
+class Text(str):
+    """As one of numpy or of a library of paths."""
+
+
+def test_a_subclass_of_a_type_of_json_is_that_type() -> None:
+    class Number(float): ...
+
+    class Count(int): ...
+
+    made = plain([Text("a"), Number(1.5), Count(3), True])
+    assert [type(one) for one in made] == [str, float, int, bool]
+    assert parse(list[Any], made, "value") == ["a", 1.5, 3, True]
+
+
+class Bare:
+    """No dataclass."""
+
+
+Bares = TypeAliasType("Bares", list[Bare])
+
+
+@dataclasses.dataclass
+class Tree:
+    of: list[Tree]
+    bare: list[tuple[int, Bare]]
+
+
+@dataclasses.dataclass
+class Later:
+    of: Below
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Bare, r"handler: props: the type .*Bare.* is not known here: use a dataclass"),
+        (Tree, r"handler: props\.bare\[\]\[\]: the type .*Bare.* is not known here"),
+        (dict[str, Bare], r"handler: props\.\*: the type"),
+        (dict[int, str], r"handler: props: the keys of an object of JSON are texts, and not <class 'int'>: use str"),
+        (Bares, r"handler: props\[\]: the type"),
+        (Callable[[], int], r"handler: props: the type"),
+        (Optional[Bare], r"handler: props: the type"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_type_that_no_value_has_is_refused_when_the_handler_is_registered(kind: Any, text: str) -> None:
+    def handler(job: Any) -> None: ...
+
+    handler.__annotations__["job"] = windlass.Job[kind, None]
+    with pytest.raises(TypeError, match=text):
+        windlass.App().task("a")(handler)
+    handler.__annotations__["job"] = windlass.Job[None, kind]
+    with pytest.raises(TypeError, match=text.replace("props", "data")):
+        windlass.App().task("a")(handler)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, _ in VALUES] + [Later], ids=lambda value: str(value)[:40])
+def test_a_type_that_values_have_is_taken_when_the_handler_is_registered(kind: Any) -> None:
+    def handler(job: Any) -> None: ...
+
+    handler.__annotations__["job"] = windlass.Job[kind, kind]
+    assert windlass.App().task("a")(handler).kind == "a"
+
+
+@dataclasses.dataclass
+class Below:
+    name: str
 
 
 def test_the_decorator_says_what_is_wrong() -> None:

@@ -13,7 +13,7 @@ pub(super) fn show(page: &Page, summary: &Summary) -> Markup {
     let covered = summary.at.duration_since(summary.since).as_secs();
     let longest = summary.windows.last();
     html! {
-        p.dim { "Counted by this server for " (text::length(covered)) ": it begins when somebody looks." }
+        p.dim { "Counted by this server for " (text::length(covered)) ": it starts to count when a page asks for it." }
         div.scroll tabindex="0" role="region" aria-label="Rates" {
             table.rows.numbers {
                 thead { tr {

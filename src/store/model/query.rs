@@ -42,7 +42,7 @@ pub struct Query {
     /// Whether the list starts with the first task in the order. By default it starts with the last, which is the newest,
     /// except in a list by wake-up.
     pub ascending: bool,
-    /// The most tasks of a page: 1 to 10,000; 100 by default.
+    /// How many tasks a page has at most: 1 to 10,000; 100 by default.
     pub limit: u32,
     /// The bytes of props, data and results with which a page ends early; no bound by default.
     pub max_bytes: usize,
@@ -82,7 +82,7 @@ impl Query {
         Self { ascending, ..self }
     }
 
-    /// Sets the most tasks of a page: 1 to 10,000.
+    /// Sets how many tasks a page has at most: 1 to 10,000.
     #[must_use]
     pub fn limit(self, limit: u32) -> Self {
         Self { limit, ..self }

@@ -121,7 +121,8 @@ pub async fn the_deadline_ends_a_wait_for_a_signal(harness: &dyn Harness) {
         .awaited_signal
         .as_ref()
         .expect("what it has waited for");
-    assert!(signal.has_expired(kit.now()) && claimed.state.awaits_signal().is_none());
+    assert!(signal.expired() && claimed.state.awaits_signal().is_none());
+    assert!(claimed.state.wait_expired());
     assert_eq!(kit.awaiting().await, ["later"]);
     kit.assert_counted("a deadline").await;
 

@@ -11,6 +11,7 @@ use crate::{
     handler::{Shared, StatefulHandler},
     job::{self, Job},
     store::model::data_versions::check_data_version,
+    testing::START,
 };
 
 /// Collects the handlers and settings of a simulation. See [`Simulation`] for an example.
@@ -37,8 +38,7 @@ impl Builder {
     pub(super) fn new() -> Self {
         Self {
             kinds: Vec::new(),
-            // 2030-01-01T00:00:00Z
-            start_at: Timestamp::constant(1_893_456_000, 0),
+            start_at: START,
             patience: Duration::from_secs(60),
             write_limit: 1_000_000,
             shared: Shared::default(),

@@ -47,6 +47,17 @@ pub enum Error {
         /// The patience of the simulation.
         patience: Duration,
     },
+    /// The handler runs again and again, changes nothing, and no virtual time passes.
+    #[error(
+        "could not reach the goal: the handler of task '{task}' ran {runs} times in a row without a change, and no virtual \
+         time passed; let it wait for a later time by the clock of the simulation (`TaskContext::now`, or a duration)"
+    )]
+    Idle {
+        /// The task.
+        task: TaskId,
+        /// The number of the runs.
+        runs: u32,
+    },
     /// The limit of writes was reached.
     #[error(
         "could not reach the goal within {writes} writes: a handler never waits, or its task never \

@@ -39,12 +39,15 @@ use crate::{
 /// - Handlers, retry policies, effects and commands go through the production state machine and
 ///   store; `tests/handlers/simulation/` compares the histories with those of a [`Runner`](crate::Runner).
 /// - Virtual time stands still while handlers work. A wake-up is never late.
+/// - [`TaskContext::now`](crate::TaskContext::now) returns the virtual time.
 /// - Retries wait for half of the longest time that their policy allows, instead of a random time.
 ///
 /// # Caveats
 ///
 /// - A handler's own waits (I/O, [`tokio::time::sleep`]) take real time, as in any other test.
 ///   `#[tokio::test(start_paused = true)]` skips the sleeps.
+/// - A handler that reads the clock of the operating system, instead of [`TaskContext::now`](crate::TaskContext::now),
+///   waits for a time that never comes, or runs again and again ([`Error::Idle`]).
 /// - A handler that has not returned within the [`patience`](Builder::patience) is assumed to wait for
 ///   a command, and the time moves on without it.
 /// - There is one node at a time: balancers, leases and labels are not simulated.
@@ -155,7 +158,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// [`Error::Stuck`], [`Error::Waiting`], [`Error::Endless`], [`Error::Store`].
+    /// [`Error::Stuck`], [`Error::Waiting`], [`Error::Idle`], [`Error::Endless`], [`Error::Store`].
     pub async fn run(
         &mut self,
         task: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -172,7 +175,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// [`Error::Endless`], [`Error::Store`].
+    /// [`Error::Idle`], [`Error::Endless`], [`Error::Store`].
     pub async fn advance(&mut self, by: Duration) -> Result<(), Error> {
         let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
         let until = self.now().checked_add(by).unwrap_or(Timestamp::MAX);
@@ -186,7 +189,7 @@ impl Simulation {
     /// # Errors
     ///
     /// [`Error::Store`] with the error of [`Client::command`]; [`Error::Stuck`],
-    /// [`Error::Waiting`], [`Error::Endless`].
+    /// [`Error::Waiting`], [`Error::Idle`], [`Error::Endless`].
     pub async fn command(
         &mut self,
         task: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -239,6 +242,7 @@ impl Simulation {
     /// Runs until the goal is reached. Returns `false` when nothing more happens before.
     async fn drive(&mut self, goal: Goal<'_>) -> Result<bool, Error> {
         self.world.limit = self.world.writes.saturating_add(self.limits.writes);
+        self.world.idle = None;
         loop {
             let Some(node) = self.node.as_mut() else {
                 self.crash().await?;
@@ -259,6 +263,12 @@ impl Simulation {
             let Some(node) = self.node.as_mut() else {
                 continue;
             };
+            // Another handler may do what the idle one waits for.
+            if !node.runs()
+                && let Some((task, runs)) = self.world.idle.take()
+            {
+                return Err(Error::Idle { task, runs });
+            }
             if node.is_busy() {
                 node.wait(&mut self.world, self.limits.patience).await;
                 continue;

@@ -43,6 +43,8 @@ pub(super) struct World {
     /// The number of durable writes.
     pub(super) writes: u64,
     pub(super) limit: u64,
+    /// A task that runs again and again without any effect, and the number of those runs.
+    pub(super) idle: Option<(TaskId, u32)>,
     crash: Option<CrashPoint>,
     crashed: bool,
 }
@@ -60,6 +62,7 @@ impl World {
             nodes: 0,
             writes: 0,
             limit: u64::MAX,
+            idle: None,
             crash: None,
             crashed: false,
         }

@@ -261,7 +261,7 @@ pub struct Exchanged {
 pub struct Awaited {
     /// The name of the signal.
     pub name: String,
-    /// Whether the wait had its whole time (`until` of the sleep).
+    /// Whether the deadline of the wait (`until` of the sleep) had passed when the wait ended.
     pub expired: bool,
 }
 
@@ -278,6 +278,8 @@ pub struct Start {
     /// The version of the state from which the run starts. A greater one replaces an earlier run of the same claim,
     /// whose end was reported.
     pub run: u64,
+    /// The time when the server sent the run, by the clock by which it judges wake-ups.
+    pub now: Timestamp,
     /// The kind of the task.
     pub kind: Kind,
     /// The props of the task: any JSON.
@@ -308,6 +310,10 @@ pub struct Start {
     /// The signal that it has waited for, as its handler has declared it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaited_signal: Option<Awaited>,
+    /// Whether the deadline of the wait before the run has ended that wait: for a signal, or for tasks of which one has not
+    /// ended. Every attempt of the run gets the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wait_expired: bool,
     /// The last error of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<ErrorEntry>,

@@ -40,6 +40,7 @@ impl RemoteTask {
             id: self.task.id.clone(),
             fence: self.claim.fence,
             run,
+            now: env.now,
             kind: self.task.kind.clone(),
             props: self.task.props.clone(),
             data: state.data.clone(),
@@ -53,8 +54,9 @@ impl RemoteTask {
             waited: waits.map_or_else(Vec::new, waited),
             awaited_signal: state.awaited_signal.as_deref().map(|signal| Awaited {
                 name: signal.name().to_owned(),
-                expired: signal.has_expired(env.now),
+                expired: signal.expired(),
             }),
+            wait_expired: state.wait_expired(),
             last_error: state.errors.last().cloned(),
             grace_ms: self.grace.as_millis() as u64,
             ends_in_ms: ends_in.map(|left| left.unwrap_or_default().as_millis() as u64),

@@ -41,8 +41,8 @@ pub(super) fn unfit_answer(answer: &Answer, durable: &TaskState, limit: usize) -
 }
 
 /// Returns the message, or an error in its place when the store would refuse its data or result, when it submits a task
-/// that starts after `9999-12-30T22:00:00Z`, and when it waits for a signal that its kind rejects. A retry would not change
-/// any of these.
+/// with a time after `9999-12-30T22:00:00Z` or with times that contradict each other, and when it waits for a signal that
+/// its kind rejects. A retry would not change any of these.
 pub(super) fn checked(
     mut message: Message,
     durable: &TaskState,
@@ -81,7 +81,7 @@ pub(super) fn checked(
         result,
         reply,
     };
-    if let Err(e) = message.resolve_starts(env.now) {
+    if let Err(e) = message.resolve_times(env.now) {
         return Message::fail(e);
     }
     let limit = config.max_data_bytes;

@@ -1,44 +1,13 @@
 //! [`Effects`]: changes of other tasks in the same write as a transition, and the methods that add them to a message.
 
-use std::time::Duration;
-
-use jiff::Timestamp;
-
-use super::{Message, Wake};
-use crate::{
-    Command, CommandId, Delete, Guard, IfExists, Invalid, Require, Reschedule, RetryTask, Submit,
-    Task, TaskId, operation::SendCommand, time::LAST,
+use super::{
+    Message,
+    submits::{SubmitTask, Times},
 };
-
-/// A task that is submitted as an effect of a transition. It converts from a [`Task`], a [`Submit`], and a
-/// `NewTask` of the library.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct SubmitTask {
-    /// The task.
-    pub task: Task,
-    /// How long after the message is applied the task starts, whatever its `start_at` says; `None` to
-    /// leave `start_at` as it is.
-    pub start_in: Option<Duration>,
-    /// What to do when its id is taken.
-    pub if_exists: IfExists,
-}
-
-impl From<Submit> for SubmitTask {
-    fn from(Submit { task, if_exists }: Submit) -> Self {
-        Self {
-            task,
-            start_in: None,
-            if_exists,
-        }
-    }
-}
-
-impl From<Task> for SubmitTask {
-    fn from(task: Task) -> Self {
-        Submit::from(task).into()
-    }
-}
+use crate::{
+    Command, CommandId, Delete, Guard, Invalid, Require, Reschedule, RetryTask, Submit, TaskId,
+    operation::SendCommand,
+};
 
 /// Changes of other tasks in the same atomic write as a transition: all of them, or none and no
 /// transition.
@@ -100,7 +69,7 @@ impl<J> Message<J> {
     /// use windlass_statemachine::{Message, SubmitTask, Task};
     ///
     /// let mut tomorrow = SubmitTask::from(Task::new("reminder-7".parse()?, "mail".parse()?));
-    /// tomorrow.start_in = Some(Duration::from_secs(86_400));
+    /// tomorrow.start_in = Some(Duration::from_secs(86_400)); // counted from when the message is applied
     /// let message: Message = Message::complete().and_submit(tomorrow);
     /// assert_eq!(message.effects().submit.len(), 1);
     /// # Ok::<(), windlass_statemachine::Invalid>(())
@@ -111,19 +80,17 @@ impl<J> Message<J> {
         T: TryInto<SubmitTask>,
         T::Error: Into<Invalid>,
     {
-        match task.try_into() {
+        let new = task.try_into().map_err(Into::into);
+        match new.and_then(SubmitTask::split) {
             Ok(_) if self.body.refused => {}
-            Ok(new) => {
-                let SubmitTask {
-                    task,
-                    start_in,
-                    if_exists,
-                } = new;
-                let at = self.body.effects.submit.len();
-                self.body.starts.extend(start_in.map(|wait| (at, wait)));
-                self.body.effects.submit.push(Submit { task, if_exists });
+            Ok((submit, times)) => {
+                if times != Times::default() {
+                    let at = self.body.effects.submit.len();
+                    self.body.times.push((at, times));
+                }
+                self.body.effects.submit.push(submit);
             }
-            Err(e) => self.refuse("a task to submit", &e.into()),
+            Err(e) => self.refuse("a task to submit", &e),
         }
         self
     }
@@ -311,35 +278,12 @@ impl<J> Message<J> {
         self.body.data = data;
         self.body.refused = true;
     }
-
-    /// Returns how long after the message is applied the submitted task with this index starts.
-    pub(crate) fn start_in(&self, index: usize) -> Option<Duration> {
-        let mut starts = self.body.starts.iter();
-        starts.find(|(at, _)| *at == index).map(|(_, wait)| *wait)
-    }
-
-    /// Sets the start time of each submitted task that has a delay.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] (field `start_in`) when a start is after `9999-12-30T22:00:00Z`.
-    pub(crate) fn resolve_starts(&mut self, now: Timestamp) -> Result<(), Invalid> {
-        for (at, wait) in std::mem::take(&mut self.body.starts) {
-            let start = Wake::After(wait).resolve(now);
-            let beyond = || format!("is beyond {LAST}; start the task sooner");
-            let start = start.map_err(|_| Invalid::new("start_in", beyond()))?;
-            if let Some(submit) = self.body.effects.submit.get_mut(at) {
-                submit.task.start_at = Some(start);
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Action, Untyped};
+    use crate::{Action, Task, Untyped};
 
     #[test]
     fn an_effect_with_a_bad_name_makes_the_message_a_failure() {

@@ -5,24 +5,26 @@ use crate::AwaitedSignal;
 
 impl<J> Message<J> {
     /// Waits for a signal, and declares which: clients then list the task among those that wait for people, and show a form
-    /// for the signal. The task is paused; with a [`deadline`](Self::deadline) it sleeps until then. Any signal, a command
-    /// to run and the deadline run the handler again. That run gets the signals as every run does, and what it has waited
-    /// for from `TaskContext::awaited_signal`.
+    /// for the signal. The task is paused; [`within`](Self::within) a duration, or until a [`deadline`](Self::deadline), it
+    /// sleeps. Any signal, a command to run and the deadline run the handler again. That run gets the signals as every run
+    /// does, what it has waited for from `TaskContext::awaited_signal`, and whether the wait had its whole time from
+    /// `TaskContext::wait_expired`.
     ///
     /// Invalid values make the message a [`fail`](Self::fail) that names the field ([`AwaitedSignal`]).
     ///
     /// # Example
     ///
     /// ```
+    /// use std::time::Duration;
     /// use windlass_statemachine::{ActionKind, AwaitedSignal, Message};
     ///
     /// let message: Message = Message::wait_for_signal("approve");
     /// assert_eq!(message.kind(), ActionKind::Pause);
     ///
     /// let asked = AwaitedSignal::new("approve").with_text("Deploy version 1.4?");
-    /// let message: Message = Message::wait_for_signal(asked).deadline("2030-01-01T00:00:00Z".parse()?);
+    /// let three_days = Duration::from_secs(3 * 24 * 3600);
+    /// let message: Message = Message::wait_for_signal(asked).within(three_days);
     /// assert_eq!(message.kind(), ActionKind::Sleep);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn wait_for_signal(signal: impl Into<AwaitedSignal>) -> Self {
         Self::awaiting(Action::Pause, signal.into())

@@ -1,5 +1,7 @@
 //! How a message asks to wait for other tasks.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::{Action, Message, Wake};
@@ -56,7 +58,7 @@ impl<J> Message<J> {
     }
 
     /// Sets the time at which a [`wait_for`](Self::wait_for) or a [`wait_for_signal`](Self::wait_for_signal) ends at the
-    /// latest; no such time by default. Has no effect on other messages.
+    /// latest; no such time by default. Replaces [`within`](Self::within). Has no effect on other messages.
     ///
     /// # Example
     ///
@@ -69,17 +71,48 @@ impl<J> Message<J> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn deadline(mut self, at: Timestamp) -> Self {
+    pub fn deadline(self, at: Timestamp) -> Self {
+        self.until(Wake::At(at))
+    }
+
+    /// Sets how long a [`wait_for`](Self::wait_for) or a [`wait_for_signal`](Self::wait_for_signal) lasts at most; without a
+    /// limit by default. The duration is counted from when the message is applied, by the clock of the node. Replaces
+    /// [`deadline`](Self::deadline). Has no effect on other messages.
+    ///
+    /// The next run learns from `TaskContext::wait_expired` whether the wait had its whole time. A wait that ends after
+    /// `9999-12-30T22:00:00Z` makes the message an [`error`](Self::error) (field `within`).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass_statemachine::{Message, TaskState, transition};
+    ///
+    /// let now = jiff::Timestamp::UNIX_EPOCH;
+    /// let message = Message::wait_for(["fetch"]).within(Duration::from_secs(60));
+    /// let waits = transition(&TaskState::new(now), &message, now)?;
+    /// assert_eq!(waits.due().unwrap().as_second(), 60);
+    /// # Ok::<(), windlass_statemachine::TransitionError>(())
+    /// ```
+    #[must_use]
+    pub fn within(self, wait: Duration) -> Self {
+        self.until(Wake::After(wait))
+    }
+
+    fn until(mut self, until: Wake) -> Self {
         if let Some(waits) = &mut self.body.waits {
-            waits.deadline = Some(at);
-            let until = Wake::At(at);
+            // The transition sets the deadline of a duration.
+            waits.deadline = match until {
+                Wake::At(at) => Some(at),
+                Wake::After(_) => None,
+            };
             self.body.action = Action::Sleep { until };
         }
-        self.signal_until(Wake::At(at));
+        self.signal_until(until);
         self
     }
 
-    /// Returns the wait that the message asks for.
+    /// Returns the wait that the message asks for. Its deadline is `None` for one that is given by [`within`](Self::within).
     pub fn waits(&self) -> Option<&Waits> {
         self.body.waits.as_deref()
     }
@@ -122,10 +155,15 @@ mod tests {
     fn only_a_wait_takes_a_deadline() {
         let at = Timestamp::UNIX_EPOCH;
         assert_eq!(Message::<Untyped>::run().deadline(at), Message::run());
-        let message: Message = Message::wait_for(["a"]).deadline(at);
-        assert_eq!(
-            message.action(),
-            Message::<Untyped>::sleep_until(at).action()
-        );
+        let wait = Duration::from_secs(1);
+        assert_eq!(Message::<Untyped>::run().within(wait), Message::run());
+        let waits: Message = Message::wait_for(["a"]);
+        let sleeps = |message: &Message| message.action().clone();
+        let until = waits.clone().within(wait).deadline(at);
+        assert_eq!(sleeps(&until), sleeps(&Message::sleep_until(at)));
+        assert_eq!(until.waits().unwrap().deadline, Some(at));
+        let lasts = waits.deadline(at).within(wait);
+        assert_eq!(sleeps(&lasts), sleeps(&Message::sleep_for(wait)));
+        assert_eq!(lasts.waits().unwrap().deadline, None);
     }
 }

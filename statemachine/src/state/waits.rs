@@ -89,6 +89,14 @@ impl TaskState {
         }
     }
 
+    /// Returns whether the wait before the run, for other tasks or for a signal, was ended by its deadline. The value is the
+    /// same in every attempt of the run.
+    pub fn wait_expired(&self) -> bool {
+        let signal = self.awaited_signal.as_deref();
+        let waits = self.waits.as_deref();
+        signal.is_some_and(AwaitedSignal::expired) || waits.is_some_and(Waits::expired)
+    }
+
     /// Returns the signal that the task waits for, if its handler has declared one: the task is paused or sleeps, and
     /// has not run since.
     pub fn awaits_signal(&self) -> Option<&AwaitedSignal> {

@@ -1,6 +1,7 @@
 //! A message of a handler, as one JSON object.
 
 mod awaited;
+mod effects;
 mod reply;
 
 use jiff::Timestamp;
@@ -9,17 +10,16 @@ use serde_json::value::RawValue;
 
 use self::{
     awaited::{AwaitedForm, awaiting},
+    effects::{effects, with_effect},
     reply::{ReplyForm, read_reply},
 };
 use super::{
-    Line,
     fields::Fields,
     moment,
     operation::{self, LineForm},
 };
 use crate::{
-    Action, ActionKind, CommandId, Guard, Invalid, Json, Message, Operation, SubmitTask, TaskId,
-    Waits, Wake,
+    Action, ActionKind, CommandId, Invalid, Json, Message, TaskId, Waits, Wake, waits::NO_DEADLINE,
 };
 
 /// A complete message, which the error of a missing field shows.
@@ -57,9 +57,10 @@ pub(crate) struct MessageForm {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", serde(default))]
     after_ok: Vec<TaskId>,
-    /// When a `sleep` stops waiting for other tasks; never by default.
+    /// When a `sleep` stops waiting for other tasks: a time, or `in` with a length of time, counted from when the message is
+    /// applied; never by default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    after_deadline: Option<Timestamp>,
+    after_deadline: Option<String>,
     /// The signal that a `pause`, or a `sleep` until a time, waits for. Clients list the task among those that wait for
     /// people.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,6 +130,10 @@ impl<J> From<&Message<J>> for MessageForm {
             keep_signals: message.body.keeps_signals,
         };
         match message.action() {
+            Action::Sleep { until } if message.waits().is_some() => {
+                let end = Some(*until).filter(|until| *until != Wake::At(NO_DEADLINE));
+                form.after_deadline = end.map(moment::text);
+            }
             Action::Sleep { until } => form.until = Some(moment::text(*until)),
             Action::Error { error, retryable } => {
                 form.error = Some(error.clone());
@@ -138,8 +143,6 @@ impl<J> From<&Message<J>> for MessageForm {
             Action::Run | Action::Pause | Action::Release | Action::Checkpoint | Action::Kill => {}
         }
         if let Some(waits) = message.waits() {
-            form.until = None;
-            form.after_deadline = waits.deadline;
             *(if waits.ok {
                 &mut form.after_ok
             } else {
@@ -148,29 +151,6 @@ impl<J> From<&Message<J>> for MessageForm {
         }
         form
     }
-}
-
-fn effects<J>(message: &Message<J>) -> Vec<LineForm> {
-    let effects = message.effects();
-    let submits = effects.submit.iter().enumerate().map(|(at, submit)| {
-        let mut line = LineForm::from(&Operation::Submit(submit.clone()));
-        if let (LineForm::Submit(form), Some(wait)) = (&mut line, message.start_in(at)) {
-            form.start_in(moment::text(Wake::After(wait)));
-        }
-        line
-    });
-    let sends = effects.send.iter().cloned().map(Operation::Send);
-    let deletes = effects.delete.iter().cloned().map(Operation::Delete);
-    let retries = effects.retry.iter().cloned().map(Operation::Retry);
-    let moves = effects
-        .reschedule
-        .iter()
-        .cloned()
-        .map(Operation::Reschedule);
-    let others = sends.chain(deletes).chain(retries).chain(moves);
-    let others = others.map(|operation| LineForm::from(&operation));
-    let guards = effects.require.iter().map(LineForm::from);
-    submits.chain(others).chain(guards).collect()
 }
 
 /// Reads a message from one JSON object, as a worker in another language sends it.
@@ -185,8 +165,8 @@ fn effects<J>(message: &Message<J>) -> Vec<LineForm> {
 ///
 /// Each may have `data` (or `"no_data":true`), `effects` (an array of objects as [`Line`] describes them), `replies`
 /// (`[{"signal":7,"reply":"thanks"}]`) and `keep_signals`. Times may be relative, as [`read_moment`](super::read_moment)
-/// reads them: `until` and the `start_at` of a submitted task count from when the message is applied, the others from
-/// `now`. `new_id` makes the id of each command without one.
+/// reads them. Those of the message and of a submitted task count from when the message is applied; `due` of a task that
+/// is rescheduled and `until` of a command count from `now`. `new_id` makes the id of each command without one.
 ///
 /// # Errors
 ///
@@ -214,7 +194,7 @@ pub fn read_message(
 ) -> Result<Message, Invalid> {
     let mut fields = Fields::parse(text, "message", EXAMPLE)?;
     let name: String = fields.need("message")?;
-    let (mut message, own) = action(&name, &mut fields, now)?;
+    let (mut message, own) = action(&name, &mut fields)?;
     if let Some(data) = fields.take_new("data", "no_data")? {
         message = message.with_json(data);
     }
@@ -242,11 +222,7 @@ pub fn read_message(
 }
 
 /// Reads the action, and returns the names of its own fields.
-fn action(
-    name: &str,
-    fields: &mut Fields,
-    now: Timestamp,
-) -> Result<(Message, &'static [&'static str]), Invalid> {
+fn action(name: &str, fields: &mut Fields) -> Result<(Message, &'static [&'static str]), Invalid> {
     Ok(match name {
         "run" => (Message::run(), &[]),
         "pause" => (awaiting(Action::Pause, fields)?, &["awaits_signal"]),
@@ -254,7 +230,7 @@ fn action(
         "checkpoint" => (Message::checkpoint(), &[]),
         "kill" => (Message::kill(), &[]),
         "sleep" => (
-            sleep(fields, now)?,
+            sleep(fields)?,
             &[
                 "until",
                 "after",
@@ -282,7 +258,7 @@ fn action(
     })
 }
 
-fn sleep(fields: &mut Fields, now: Timestamp) -> Result<Message, Invalid> {
+fn sleep(fields: &mut Fields) -> Result<Message, Invalid> {
     let until: Option<String> = fields.take("until")?;
     let after: Vec<String> = fields.take("after")?.unwrap_or_default();
     let after_ok: Vec<String> = fields.take("after_ok")?.unwrap_or_default();
@@ -308,7 +284,7 @@ fn sleep(fields: &mut Fields, now: Timestamp) -> Result<Message, Invalid> {
                     "is the end of a wait, and the message waits for no task; give `after` or `after_ok` too",
                 );
             }
-            let until = moment::wake("until", text)?;
+            let until = moment::read_wake("until", text)?;
             return awaiting(Action::Sleep { until }, fields);
         }
         (None, true, true) => {
@@ -329,60 +305,12 @@ fn sleep(fields: &mut Fields, now: Timestamp) -> Result<Message, Invalid> {
         "after" => Message::wait_for(waits.tasks),
         _ => Message::wait_for_ok(waits.tasks),
     };
-    Ok(match deadline {
-        Some(text) => message.deadline(moment::read_moment("after_deadline", &text, now)?),
+    let deadline = deadline.map(|text| moment::read_wake("after_deadline", &text));
+    Ok(match deadline.transpose()? {
+        Some(Wake::At(at)) => message.deadline(at),
+        Some(Wake::After(wait)) => message.within(wait),
         None => message,
     })
-}
-
-fn with_effect(
-    message: Message,
-    text: &str,
-    now: Timestamp,
-    new_id: impl FnOnce() -> Result<CommandId, Invalid>,
-) -> Result<Message, Invalid> {
-    let (text, start_in) = start_in(text)?;
-    let line = Line::read_at(&text, now, new_id)?;
-    Ok(match line {
-        Line::Guards(guards) => guards
-            .into_iter()
-            .fold(message, |message, Guard { task, require }| {
-                message.and_require(task, require)
-            }),
-        Line::Operation(Operation::Submit(submit)) => {
-            let mut submit = SubmitTask::from(submit);
-            submit.start_in = start_in;
-            message.and_submit(submit)
-        }
-        Line::Operation(Operation::Send(send)) => {
-            message.and_send(send.task, send.id, send.command)
-        }
-        Line::Operation(Operation::Delete(one)) if one.force => message.and_force_delete(one.task),
-        Line::Operation(Operation::Delete(one)) => message.and_delete(one.task),
-        Line::Operation(Operation::Retry(retry)) => message.and_retry_with(retry),
-        Line::Operation(Operation::Reschedule(change)) => message.and_reschedule(change),
-    })
-}
-
-/// Removes a relative `start_at` from an effect, because it counts from when the message is
-/// applied.
-fn start_in(text: &str) -> Result<(String, Option<std::time::Duration>), Invalid> {
-    let unchanged = || Ok((text.to_owned(), None));
-    let Ok(mut fields) = Fields::parse(text, "operation", "") else {
-        return unchanged();
-    };
-    let start = fields.left.get("start_at");
-    let start = start.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
-    match start
-        .map(|start| moment::wake("start_at", &start))
-        .transpose()?
-    {
-        Some(Wake::After(wait)) => {
-            fields.left.remove("start_at");
-            Ok((fields.text(), Some(wait)))
-        }
-        _ => unchanged(),
-    }
 }
 
 #[cfg(test)]

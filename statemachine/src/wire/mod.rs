@@ -12,7 +12,7 @@ mod task;
 #[cfg(feature = "schema")]
 pub(crate) use message::MessageForm;
 pub use message::read_message;
-pub use moment::{read_duration, read_moment, read_past};
+pub use moment::{read_duration, read_moment, read_past, read_wake};
 #[cfg(feature = "schema")]
 pub(crate) use operation::LineForm;
 pub use operation::{Line, TIMES};

@@ -30,7 +30,7 @@ const AGO: &str = " ago";
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
 pub fn read_moment(field: &'static str, text: &str, now: Timestamp) -> Result<Timestamp, Invalid> {
-    let wake = wake(field, text)?;
+    let wake = read_wake(field, text)?;
     wake.resolve(now)
         .map_err(|e| Invalid::new(field, e.reason()))
 }
@@ -106,8 +106,22 @@ pub fn read_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(signed).map_err(|_| like())
 }
 
-/// Reads the same text without a clock: a relative time stays relative.
-pub(super) fn wake(field: &'static str, text: &str) -> Result<Wake, Invalid> {
+/// Reads a time as [`read_moment`] does, without a clock: a length of time stays one until [`Wake::resolve`] counts it.
+///
+/// # Errors
+///
+/// [`Invalid`] that names `field`.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_statemachine::{Wake, wire::read_wake};
+///
+/// assert_eq!(read_wake("until", "in 1m")?, Wake::After(Duration::from_secs(60)));
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+pub fn read_wake(field: &'static str, text: &str) -> Result<Wake, Invalid> {
     if text == "now" {
         return Ok(Wake::After(Duration::ZERO));
     }
@@ -126,7 +140,7 @@ pub(super) fn wake(field: &'static str, text: &str) -> Result<Wake, Invalid> {
     }
 }
 
-/// Returns the text of a time, which [`wake`] reads.
+/// Returns the text of a time, which [`read_wake`] reads.
 pub(super) fn text(wake: Wake) -> String {
     match wake {
         Wake::At(at) => at.to_string(),
@@ -147,7 +161,7 @@ mod tests {
             Duration::from_secs(86_400 * 400 + 3661),
         ] {
             let text = text(Wake::After(wait));
-            assert_eq!(super::wake("until", &text), Ok(Wake::After(wait)), "{text}");
+            assert_eq!(read_wake("until", &text), Ok(Wake::After(wait)), "{text}");
         }
     }
 

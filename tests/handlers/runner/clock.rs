@@ -144,3 +144,28 @@ async fn a_sleeper_that_the_store_finds_asleep_is_claimed_later() {
     let took = began.elapsed();
     assert!(took >= secs(3600) && took < secs(3603), "{took:?}");
 }
+
+/// A handler reads the clock by which its node judges wake-ups, not that of the machine, and not that of the store's file.
+#[tokio::test(start_paused = true)]
+async fn a_handler_reads_the_clock_of_its_node() {
+    let (world, clock) = World::with_settable_clock().await;
+    let _node = world
+        .node("n")
+        .handler("reads", |task: TaskContext| async move {
+            Message::complete_with(task.now())
+        })
+        .start()
+        .await
+        .unwrap();
+    for offset in [HOUR, -HOUR * 3] {
+        clock.set_by(offset);
+        let before = world.now();
+        let task = world.client.submit(NewTask::new("reads")).await.unwrap();
+        let done = world.client.wait(&task).await.unwrap();
+        let read: jiff::Timestamp = done.result().unwrap();
+        assert!(
+            before <= read && read <= world.now(),
+            "{read} after {before}"
+        );
+    }
+}

@@ -1,5 +1,7 @@
 //! The values that the handlers of a node share.
 
+use std::any::type_name;
+
 use serde::{Deserialize, Serialize};
 use windlass::{
     BoxError, Job, KindConfig, Message, NewTask, Retry, TaskContext,
@@ -57,10 +59,8 @@ async fn a_missing_value_is_an_error_that_names_the_type() {
     let task = NewTask::new("price").retry(Retry::Never);
     let task = world.client.submit(task).await.unwrap();
     let error = task.wait::<String>().await.unwrap_err().to_string();
-    assert!(
-        error.contains("there is no state of the type runner::state::Unit"),
-        "{error}"
-    );
+    let missing = format!("there is no state of the type {}", type_name::<Unit>());
+    assert!(error.contains(&missing), "{error}");
     node.shutdown().await;
 }
 
@@ -81,7 +81,7 @@ async fn a_value_that_is_needed_is_checked_at_the_start() -> Result<(), BoxError
     };
     assert_eq!(
         (&*kind, missing.type_name()),
-        ("'price'", "runner::state::Unit")
+        ("'price'", type_name::<Unit>())
     );
     let default = node().default_handler(needs::<Unit>(), price).start().await;
     assert!(

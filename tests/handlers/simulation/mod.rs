@@ -5,9 +5,11 @@
     reason = "a test fails by panicking"
 )]
 
+mod approval;
 mod calls;
 mod crashes;
 mod deadlines;
+mod errors;
 mod same_as_a_node;
 mod schedule_changes;
 mod schedule_deadlines;
@@ -15,4 +17,5 @@ mod schedule_ends;
 mod schedule_limits;
 mod schedule_updates;
 mod schedules;
+mod time;
 mod virtual_time;

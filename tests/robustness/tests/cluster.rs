@@ -39,24 +39,24 @@ fn seed() -> Result<u64, BoxError> {
 fn settings(seed: u64) -> Settings {
     Settings {
         seed,
-        tasks: 600,
+        tasks: 400,
         kills: 5,
         together: 2,
         stops: 2,
         shutdowns: 1,
-        over: Duration::from_secs(40),
+        over: Duration::from_secs(27),
         ttl: Duration::from_secs(3),
         late: Duration::from_millis(120),
         settle: Duration::from_secs(90),
         ground: Ground::Etcd(3),
         shaking: Shaking {
-            kills: 2,
+            kills: 1,
             stops: 1,
             leader_stops: 1,
-            moves: 2,
-            compactions: 10,
+            moves: 1,
+            compactions: 7,
             quorum_losses: 1,
-            partitions: 4,
+            partitions: 3,
         },
     }
 }

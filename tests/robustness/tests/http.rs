@@ -36,9 +36,9 @@ fn settings(seed: u64, store: String) -> Settings {
         seed,
         store,
         program: PathBuf::from(env!("CARGO_BIN_EXE_windlass-robustness-cli")),
-        deeds: 400,
+        deeds: 250,
         clients: 8,
-        kills: 6,
+        kills: 4,
     }
 }
 
@@ -106,8 +106,8 @@ mod on_etcd {
         let folder = tempfile::tempdir()?;
         let store = cluster.url("http");
         let shorter = Settings {
-            deeds: 150,
-            kills: 3,
+            deeds: 100,
+            kills: 2,
             ..settings(seed, store)
         };
         show(shorter, folder.path()).await

@@ -49,7 +49,7 @@ async fn survives(store: String, tasks: u64, kills: u64) -> Result<(), BoxError>
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_in_python_lose_and_double_nothing() -> Result<(), BoxError> {
-    survives("sqlite:FOLDER/tasks.db".to_owned(), 150, 14).await
+    survives("sqlite:FOLDER/tasks.db".to_owned(), 80, 7).await
 }
 
 #[cfg(feature = "etcd")]
@@ -58,5 +58,5 @@ async fn workers_in_python_lose_and_double_nothing_on_etcd() -> Result<(), BoxEr
     use windlass_etcd_cluster::{Cluster, cluster::Setup};
 
     let cluster = tokio::task::spawn_blocking(|| Cluster::start(Setup::of(1))).await??;
-    survives(cluster.url("python"), 90, 8).await
+    survives(cluster.url("python"), 50, 4).await
 }

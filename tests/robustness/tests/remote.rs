@@ -32,9 +32,9 @@ fn settings(store: String) -> Result<Settings, BoxError> {
         seed,
         store,
         program: program(),
-        tasks: 120,
+        tasks: 80,
         workers: 3,
-        kills: 6,
+        kills: 4,
     })
 }
 
@@ -67,9 +67,9 @@ async fn held_tasks_survive_their_server() -> Result<(), BoxError> {
     let _alone = ALONE.lock().await;
     let folder = tempfile::tempdir()?;
     let store = format!("sqlite:{}", folder.path().join("tasks.db").display());
-    let shown = held(&store, program(), folder.path(), 10_000).await?;
+    let shown = held(&store, program(), folder.path(), 4_000).await?;
     eprintln!("{shown:?}");
-    assert_eq!(shown.held, 10_000);
+    assert_eq!(shown.held, 4_000);
     Ok(())
 }
 
@@ -85,8 +85,8 @@ mod on_etcd {
         let cluster = tokio::task::spawn_blocking(|| Cluster::start(Setup::of(1))).await??;
         let folder = tempfile::tempdir()?;
         let shorter = Settings {
-            tasks: 60,
-            kills: 3,
+            tasks: 45,
+            kills: 2,
             ..settings(cluster.url("remote"))?
         };
         show(&shorter, folder.path()).await
@@ -97,9 +97,9 @@ mod on_etcd {
         let _alone = ALONE.lock().await;
         let cluster = tokio::task::spawn_blocking(|| Cluster::start(Setup::of(1))).await??;
         let folder = tempfile::tempdir()?;
-        let shown = held(&cluster.url("held"), program(), folder.path(), 2_000).await?;
+        let shown = held(&cluster.url("held"), program(), folder.path(), 1_000).await?;
         eprintln!("{shown:?}");
-        assert_eq!(shown.held, 2_000);
+        assert_eq!(shown.held, 1_000);
         Ok(())
     }
 }

@@ -14,3 +14,4 @@ mod servers;
 mod speakers;
 mod stops;
 mod support;
+mod waits;

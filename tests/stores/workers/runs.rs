@@ -373,6 +373,8 @@ async fn a_deadline_ends_a_run() {
         claims[0].ends_in_ms.is_some_and(|ms| ms <= 400),
         "{claims:?}"
     );
+    let late = jiff::Timestamp::now().duration_since(claims[0].now);
+    assert!(!late.is_negative() && late.as_secs() < 10, "{claims:?}");
     let mut stop = Vec::new();
     while stop.is_empty() {
         stop = worker.exchange(&server, 3000).await.stop;

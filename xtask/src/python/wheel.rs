@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{Environment, Python, folder, found, sdk};
-use crate::{bounded, run, target};
+use crate::{bounded, root, run, target, tools};
 
 /// The longest that the source distribution may take. It takes 2 seconds.
 const SDIST: Duration = Duration::from_secs(120);
@@ -37,19 +37,49 @@ const QUICK: [&str; 8] = [
 ///
 /// When one cannot be built.
 pub(crate) fn release(args: &[String]) -> Result<(), String> {
+    build(&target().join("wheels"), &tools::protoc(&root())?, args)
+}
+
+/// Builds the source distribution and a release wheel into a folder.
+///
+/// # Errors
+///
+/// When one cannot be built.
+pub(crate) fn build(wheels: &Path, protoc: &Path, args: &[String]) -> Result<(), String> {
     let pythons = found::all()?;
     let maturin = maturin(pythons.last().ok_or("no Python was found")?)?;
-    let wheels = target().join("wheels");
     let mut sdist = maturin.command("maturin");
     run(
         "the source distribution",
-        sdist.args(["sdist", "--out"]).arg(&wheels),
+        sdist.args(["sdist", "--out"]).arg(wheels),
     )?;
     let mut build = maturin.command("maturin");
     build
         .args(["build", "--release", "--locked", "--out"])
-        .arg(&wheels);
-    run("the wheel", build.args(args))
+        .arg(wheels);
+    run("the wheel", build.env("PROTOC", protoc).args(args))
+}
+
+/// Installs a wheel in an environment of its own, and checks it there. `empty` makes the command of a program that sees
+/// nothing of this machine.
+///
+/// # Errors
+///
+/// When it cannot be installed, or does not work.
+pub(crate) fn try_installed(
+    wheel: &Path,
+    empty: impl FnOnce(&Path) -> Command,
+) -> Result<(), String> {
+    let pythons = found::all()?;
+    let python = pythons.last().ok_or("no Python was found")?;
+    let environment = Environment::of_wheels(python, "the-release", &[wheel.to_path_buf()])?;
+    let mut check = empty(&environment.program("python"));
+    check.arg("-I").arg(sdk().join("check_wheel.py"));
+    let what = format!(
+        "{}: the installed wheel, in an empty environment",
+        python.name()
+    );
+    bounded::run(&what, CHECK, &mut check)
 }
 
 fn maturin(python: &Python) -> Result<Environment, String> {

@@ -1,6 +1,6 @@
 use tokio::sync::oneshot::{self, Receiver};
 
-use windlass::ActionKind;
+use windlass::{ActionKind, Wake};
 
 use super::*;
 
@@ -66,7 +66,7 @@ fn reread(waits: Option<SignalWaits>) -> Option<SignalWaits> {
 fn wait(name: &str, until: Option<i64>) -> WaitSignal {
     WaitSignal {
         signal: name.into(),
-        until: until.map(at),
+        until: until.map(|second| Wake::At(at(second))),
         reply: Json::null(),
     }
 }

@@ -14,11 +14,14 @@ from ._errors import (
     Unavailable,
     Unreadable,
 )
-from ._job import ERASE, Awaited, Codec, Fail, Job, Next, Refused, Signal, Stop, Waited, current_job
+from ._fields import SubmitFields, TaskFields, Time
+from ._forms import Codec, Kind
+from ._job import ERASE, Awaited, Fail, Job, Next, Refused, Signal, Stop, current_job
 from ._sync import Client
 from ._task import Task
 from ._values import ValueMismatch
 from ._version import VERSION as __version__
+from ._waited import NoResult, Result, Results, Waited, WaitedTasks
 
 __all__ = [
     "ERASE",
@@ -33,19 +36,27 @@ __all__ = [
     "Forbidden",
     "Invalid",
     "Job",
+    "Kind",
     "Next",
+    "NoResult",
     "NotFound",
     "Refused",
+    "Result",
+    "Results",
     "Signal",
     "SignalError",
     "Stop",
+    "SubmitFields",
     "Task",
     "TaskFailed",
+    "TaskFields",
+    "Time",
     "Unauthorized",
     "Unavailable",
     "Unreadable",
     "ValueMismatch",
     "Waited",
+    "WaitedTasks",
     "__version__",
     "current_job",
 ]

@@ -12,15 +12,20 @@ import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 from urllib.parse import quote, urlencode
 
 from . import _answers, _token, _trace
 from ._answers import GATEWAY, Foreign
 from ._errors import CODES, ApiError, Exists, SignalError, TaskFailed, Unavailable, Unreadable
-from ._job import Codec, Json, Kinded, Plain, form, times
+from ._fields import SubmitFields
+from ._forms import Codec, Json, Kinded, Plain, form, times
+from ._forms import seconds as _seconds
 from ._streams import TIMEOUTS, Address, AsyncStream
 from ._values import plain
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 P = TypeVar("P")
 _ANY: Mapping[str, type] = {}
@@ -364,9 +369,18 @@ class AsyncClient:
 
     # Tasks
 
-    async def submit(self, task: Kinded[P] | str, props: P | None = None, **fields: Any) -> Json:
+    @overload
+    async def submit(self, task: Kinded[P], props: P, **fields: Unpack[SubmitFields]) -> Json: ...
+    @overload
+    async def submit(self, task: Kinded[None], **fields: Unpack[SubmitFields]) -> Json: ...
+    @overload
+    async def submit(self, task: str, props: Any = None, **fields: Unpack[SubmitFields]) -> Json: ...
+
+    async def submit(self, task: Kinded[Any] | str, props: Any = None, **fields: Any) -> Json:
         """Submits a task, and returns `{"id": …, "submitted": "new"}`.
 
+        `task` is a handler, a `Kind`, or the name of a kind. With the first two, type checkers see props of another type, and
+        `ValueMismatch`, which names the field, is raised before a request is sent.
         `fields` are those of a task: `id`, `start_at` (a `datetime`, or a `timedelta` from now), `labels`, `priority`,
         `retry`, `limits`, `after`, `unique`, `end_by`, `if_exists` (`same` makes a second submit harmless) and so on."""
         return await self._object("POST", "/tasks", form(task, props, self._codec, fields), key=True)
@@ -737,10 +751,6 @@ def _part(text: str) -> str:
     if not isinstance(text, str) or not text:
         raise ValueError(f"an id or a name is a text of one character or more, not {text!r}")
     return quote(text, safe="")
-
-
-def _seconds(length: float | dt.timedelta) -> float:
-    return length.total_seconds() if isinstance(length, dt.timedelta) else length
 
 
 def _query(fields: Mapping[str, Any]) -> Json:

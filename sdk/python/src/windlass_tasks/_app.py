@@ -15,11 +15,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from . import _aio, _sync
-from ._job import Codec, Job, Plain
+from ._forms import Codec, Plain
+from ._job import Job
 from ._task import Place, Task, made
+from ._types import check
 
 P = TypeVar("P")
 D = TypeVar("D")
+Start = TypeVar("Start", bound=Callable[[], Any])
 logger = logging.getLogger("windlass_tasks")
 _MOST_SLOTS = 1000
 _RELOADED = "WINDLASS_RELOADED"
@@ -40,7 +43,9 @@ class App:
     long a lost worker keeps its tasks, in seconds: 15 to 300. `processes`: how many processes run `def` handlers; by default
     one for each slot. With fewer, the tasks in the other slots wait in this worker: short handlers then do not wait for the
     store between two tasks. `codec` changes all values on their way, such as by
-    encryption."""
+    encryption. `max_tasks`: how many runs a process of handlers begins at most; then it ends after its last run, and another takes
+    its place, as with `max_tasks_per_child` of Celery. Without it a process is used until the worker ends. `log_level`: from which
+    level on the records of `logging` that a handler makes go into the log of its task; `None` for none of them."""
 
     def __init__(
         self,
@@ -51,11 +56,17 @@ class App:
         ttl: float = 45.0,
         codec: Codec | None = None,
         processes: int | None = None,
+        max_tasks: int | None = None,
+        log_level: int | None = logging.INFO,
     ) -> None:
         if not 15 <= ttl <= 300:
             raise ValueError(f"ttl: {ttl} is not between 15 and 300 seconds")
         self.url, self.token = url, token
-        self.processes = processes
+        for name, number in (("processes", processes), ("max_tasks", max_tasks)):
+            if number is not None and number < 1:
+                raise ValueError(f"{name}: {number} is not 1 or more")
+        self.processes, self.max_tasks, self.log_level = processes, max_tasks, log_level
+        self.starts: list[Callable[[], Any]] = []
         self.labels, self.ttl, self.codec = dict(labels or {}), ttl, codec or Plain()
         self.tasks: dict[str, Task[Any, Any]] = {}
 
@@ -106,6 +117,7 @@ class App:
             default = {"process": os.cpu_count() or 1, "thread": 20, "loop": 100}[where]
             task: Task[P, D] = Task(
                 handler,
+                app=self,
                 kind=kind,
                 props=props,
                 data=data,
@@ -126,6 +138,27 @@ class App:
             return task
 
         return decorate
+
+    def on_process_start(self, start: Start) -> Start:
+        """Makes a function the one that each process of handlers calls once, after its imports and before its first run.
+
+        ```
+        @app.on_process_start
+        async def connect() -> None:
+            global pool
+            pool = await asyncpg.create_pool(...)
+        ```
+
+        A `def` is called in every process, on the main thread. An `async def` is awaited in the event loop of the `async def`
+        handlers, and only in their process. Several are called in the order in which they are written. A process whose
+        function raises an exception ends: at the start of the worker this ends the worker, and later it costs no attempt.
+        Nothing is called at the end of a process, which may come at any time. `testing` calls none of them."""
+        if not callable(start) or inspect.isgeneratorfunction(start) or inspect.isasyncgenfunction(start):
+            raise TypeError("on_process_start: decorate a def or an async def without parameters that has no yield")
+        if inspect.signature(start).parameters:
+            raise TypeError(f"on_process_start: {start!r} must not have parameters")
+        self.starts.append(start)
+        return start
 
     def client(self) -> _sync.Client:
         """Returns a client with the URL, the token and the codec of the app."""
@@ -150,6 +183,10 @@ class App:
             logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
         if not self.tasks:
             raise ValueError("the app has no handlers: decorate a function with @app.task(KIND)")
+        if not any(task.place == "loop" for task in self.tasks.values()):
+            for start in self.starts:
+                if inspect.iscoroutinefunction(start):
+                    raise ValueError(f"on_process_start: {start!r} is never called, because no handler is an async def: write def")
         if reload and _RELOADED not in os.environ:
             sys.exit(_reloading())
         from ._worker import work
@@ -181,7 +218,11 @@ def _types(handler: Callable[..., Any], names: dict[str, Any]) -> tuple[Any, Any
     arguments = typing.get_args(hint) if typing.get_origin(hint) is Job else ()
     if hint not in (Any, Job) and not arguments:
         raise TypeError(f"{handler.__qualname__}: annotate {parameters[0]} as Job[Props, Data], not as {hint!r}")
-    return (arguments[0], arguments[1]) if arguments else (Any, Any)
+    if not arguments:
+        return Any, Any
+    for kind, name in zip(arguments, ("props", "data"), strict=True):
+        check(kind, f"{handler.__qualname__}: {name}")
+    return arguments[0], arguments[1]
 
 
 def _sources() -> Iterator[tuple[str, float]]:

@@ -82,6 +82,6 @@ def _taken() -> set[int]:
 def _line() -> str:
     """Returns where the code outside of this package is that has made the call."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
+    while frame.f_back is not None and str(frame.f_globals.get("__package__")).partition(".")[0] == __package__:
         frame = frame.f_back
     return f" ({frame.f_code.co_filename}, line {frame.f_lineno})"

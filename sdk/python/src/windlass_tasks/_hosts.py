@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import collections
-import contextlib
-import itertools
 import json
 import logging
-import multiprocessing
-import os
 import signal
-import socket
-import subprocess
 from typing import Any, Protocol
 
-from . import _host
-from ._frames import HEAD, LARGEST, frames, length, messages
-from ._host import clock
-from ._job import Json
+from ._children import Guard, Host, Run
+from ._forms import Json
+from ._frames import HEAD, LARGEST, length, messages
+from ._run import clock
 from ._sources import Sources
-from ._task import Offer, Place, Task
+from ._task import Offer, Place
+from ._troubles import Refusal
 from ._version import VERSION
 
 logger = logging.getLogger("windlass_tasks")
-_context = multiprocessing.get_context("spawn")
-_keys = itertools.count(1)
 _LAST_WORDS = 1.0
 """How long an aborted `async def` or thread has to end before its process is killed, in seconds."""
 _LOOK = 0.2
 """How often a process is looked after whose connection says nothing, in seconds."""
 _RELEASE = '{"message":"release"}'
-
-
-class Refusal(Exception):
-    """The worker cannot go on: its token is not valid, a request is wrong, or its handlers cannot be imported."""
 
 
 class Reports(Protocol):
@@ -44,117 +32,9 @@ class Reports(Protocol):
     idle: asyncio.Event
 
     def add(self, run: Run, what: str, text: str, ticket: int = 0, took: int = 0) -> None: ...
+    def read(self, run: Run, ticket: int, start: int) -> None: ...
     def end(self, code: int) -> None: ...
     def hurry(self) -> None: ...
-
-
-class Run:
-    """A run of a claim in this worker: what is held."""
-
-    def __init__(self, claim: Json, task: Task[Any, Any], lines: int) -> None:
-        self.claim, self.task, self.key = claim, task, next(_keys)
-        self.phase, self.is_lost, self.stop_at = "running", False, 0.0
-        self.is_stopped = False
-        """Whether a server has asked for its end."""
-        self.n, self.lines, self.items = claim["n"], lines, 0
-        self.log, self.log_bytes = collections.deque[Any](), 0
-        """The lines of the log that wait for a server, oldest first."""
-        self.seen = self.took = max((one["order"] for one in claim.get("signals") or ()), default=0)
-        self.sign = clock()
-        self.host: Host | None = None
-        self.name_text = f'"id":{json.dumps(claim["id"])},"fence":{claim["fence"]},"run":{claim["run"]}'
-
-    def held(self) -> Json:
-        """The run as an exchange has it."""
-        claim = self.claim
-        return {"id": claim["id"], "fence": claim["fence"], "run": claim["run"], "phase": self.phase, "took": self.took}
-
-    def signalled(self, sent: Json) -> None:
-        """Passes a signal on, once."""
-        if sent["order"] > self.seen:
-            self.seen = sent["order"]
-            if self.host is not None:
-                self.host.send([["signal", self.key, json.dumps(sent, ensure_ascii=False)]])
-            else:
-                self.claim.setdefault("signals", []).append(sent)
-
-
-class Host:
-    """A process in which handlers run."""
-
-    def __init__(self, place: Place, where: dict[str, tuple[str, str]]) -> None:
-        self.place: Place = place
-        self.runs, self.is_ready, self.is_used = dict[int, Run](), False, False
-        self.aborted: dict[int, str | None] = {}
-        """Runs that the worker has aborted, with the error that is reported for them."""
-        self.killed, self.is_over = False, False
-        self.fault = ""
-        """Why its process was ended although nothing has stopped its runs."""
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        self.link = ours
-        self.process = _context.Process(target=_host.main, args=(theirs, where, place), name=f"windlass-{place}")
-        try:
-            self.process.start()
-        except OSError:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        self.out: list[Any] = []
-        self.writer: asyncio.StreamWriter | None = None
-
-    def send(self, messages: list[Any]) -> None:
-        """Sends messages, together with all others of this turn of the loop."""
-        if not self.out:
-            asyncio.get_running_loop().call_soon(self.flush)
-        self.out += messages
-
-    def flush(self) -> None:
-        """Writes what waits, once the process has shown that its handlers are those of the worker."""
-        if self.writer is not None and self.is_ready and self.out:
-            self.writer.write(frames(self.out))
-            self.out = []
-
-    def kill(self) -> None:
-        self.killed = True
-        self.process.kill()
-        self.kill_group()
-
-    def kill_group(self) -> None:
-        """Ends the commands that the handlers have started."""
-        if self.process.pid:  # The group 0 is our own.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-
-
-class Guard:
-    """A shell that ends the processes of the handlers, with their commands, when the worker's process is lost."""
-
-    script = 'while read -r line; do groups=$line; done; for group in $groups; do kill -s KILL -- "-$group"; done 2>/dev/null'
-
-    def __init__(self) -> None:
-        self.start()
-
-    def start(self) -> None:
-        command = ["/bin/sh", "-c", self.script]
-        self.process = subprocess.Popen(
-            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
-        )
-
-    def watch(self, hosts: set[Host]) -> None:
-        line = " ".join(str(host.process.pid) for host in hosts) + "\n"
-        try:
-            self.tell(line)
-        except OSError as error:
-            logger.warning("the guard of the handlers has ended, and starts again: %s", error)
-            with contextlib.suppress(OSError):
-                self.start()
-                self.tell(line)
-
-    def tell(self, line: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line.encode())
 
 
 class Hosts:
@@ -195,7 +75,7 @@ class Hosts:
 
     def open(self, place: Place) -> Host:
         where = {kind: at for kind, at in self.where.items() if self.app.tasks[kind].place == place}
-        host = Host(place, where)
+        host = Host(place, where, self.sources.known())
         self.hosts.add(host)
         self.guard.watch(self.hosts)
         task = asyncio.ensure_future(self.follow(host))
@@ -205,7 +85,7 @@ class Hosts:
 
     def free(self, place: Place) -> list[Host]:
         """Returns the processes of a place that take a run now."""
-        free = [host for host in self.hosts if host.place == place and not host.killed and not host.is_over]
+        free = [host for host in self.hosts if host.place == place and not (host.killed or host.is_over or host.is_full)]
         return [host for host in free if not host.runs] if place == "process" else free
 
     def paused(self) -> list[str]:
@@ -218,7 +98,8 @@ class Hosts:
         place = run.task.place
         if free := self.free(place):
             host = max(free, key=lambda host: host.is_ready)
-        elif sum(host.place == place for host in self.hosts) < self.most[place]:
+        # A process of many runs that is full ends with the last of them: the next one does not wait for that.
+        elif sum(host.place == place and (place == "process" or not host.is_full) for host in self.hosts) < self.most[place]:
             try:
                 host = self.open(place)
             except OSError as error:  # No process, no memory or no file is left.
@@ -231,11 +112,22 @@ class Hosts:
             self.queue.append(run)  # Until a process that is being replaced has ended.
             return
         run.host, host.runs[run.key], run.sign = host, run, clock()
+        self.count_run(host)
         # As a text: a process that cannot read it fails this run, and reads the other messages.
         name = {field: run.claim[field] for field in ("id", "fence", "run", "kind")}
         host.send([["start", run.key, name, json.dumps(run.claim, ensure_ascii=False)]])
         if place in self.reduced:
             self.worker.hurry()
+
+    def count_run(self, host: Host) -> None:
+        """Sees that a process takes no more runs than `max_tasks`. Where no other can be started, the processes go on."""
+        host.taken += 1
+        if self.app.max_tasks is None or host.taken < self.app.max_tasks or host.place in self.reduced:
+            return
+        if host.is_ready and (changed := self.sources.changed()):
+            self.reduce(host.place, f"{changed} has changed since the worker began")
+        else:
+            host.is_full = True
 
     def not_started(self, run: Run, error: OSError) -> None:
         """Passes a run on for which no process could be started. It costs no attempt."""
@@ -357,6 +249,9 @@ class Hosts:
         self.refused = f"{why}; restart the worker, so that its processes run the same code"
         logger.error("no further process of handlers is started: %s", self.refused)
         self.reduced.add(place)
+        for host in self.hosts:
+            if host.place == place:
+                host.is_full = False
         waiting, self.queue = self.queue, []
         for run in waiting:
             if run.task.place == place:
@@ -389,6 +284,10 @@ class Hosts:
         if name == "differs":
             self.refuse(host, rest[0])
             return
+        if name == "files":
+            if (other := self.sources.add(rest[0])) and host.place not in self.reduced:
+                self.reduce(host.place, f"{other} has changed since the worker began")
+            return
         run = host.runs.get(rest[0])
         if run is None:
             return
@@ -401,14 +300,17 @@ class Hosts:
             self.worker.add(run, what, text, ticket, took)
         elif name == "tell":
             self.worker.add(run, rest[1], rest[2])
+        elif name == "read":
+            self.worker.read(run, rest[1], rest[2])
         elif name == "return":
             del host.runs[run.key]
             if run.key in host.aborted:
                 self.report_abort(host, run)
             else:
                 self.worker.add(run, "return", rest[1], took=rest[2])
-            if host.place == "process" and host.is_used:
-                host.killed = True  # An interrupted process may be left in any state: the next run gets a new one.
+            # An interrupted process may be left in any state, and one that is full has had its runs: the next gets a new one.
+            if (host.place == "process" and host.is_used) or (host.is_full and not host.runs):
+                host.killed = True
                 host.send([["quit"]])
             self.next()
             if host.place in self.reduced:

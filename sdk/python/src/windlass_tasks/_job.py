@@ -5,21 +5,25 @@ from __future__ import annotations
 import contextvars
 import datetime as dt
 import time
-from collections.abc import Awaitable, Generator, Mapping
+from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from . import _trace
 from ._errors import Pickles
+from ._fields import TaskFields, Time
+from ._forms import Codec, Json, Kinded, form, moment, seconds, when
 from ._values import plain
+from ._waited import Reads, Waited, WaitedTasks
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 P = TypeVar("P")
-P_contra = TypeVar("P_contra", contravariant=True)
+Q = TypeVar("Q")
 D = TypeVar("D")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-Json = dict[str, Any]
-Time = dt.datetime | dt.timedelta | float | str
 ERASE: Any = type("ERASE", (), {"__repr__": lambda self: "ERASE"})()
 """As the data of a message: the task has no data any more."""
 
@@ -58,14 +62,6 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class Waited:
-    """A task that was waited for. `outcome` is `completed`, `failed`, `killed`, `unknown` or `live`."""
-
-    task: str
-    outcome: str
-
-
-@dataclass(frozen=True)
 class Awaited:
     """The signal that a task has waited for before a run. `expired`: it has waited until the time that it had set."""
 
@@ -73,35 +69,10 @@ class Awaited:
     expired: bool
 
 
-class Kinded(Protocol[P_contra]):
-    """A handler as its callers see it: its kind, and the type of its props."""
-
-    kind: str
-
-    def new(self, props: P_contra, **fields: Any) -> Json: ...
-
-
-class Codec(Protocol):
-    """Changes values before they leave this process and after they come back, such as by encryption.
-
-    Both take and return what `json.dumps` takes. Props, data, results, payloads and replies pass through it."""
-
-    def encode(self, value: Any) -> Any: ...
-    def decode(self, value: Any) -> Any: ...
-
-
-class Plain:
-    """The codec that changes nothing."""
-
-    def encode(self, value: Any) -> Any:
-        return value
-
-    def decode(self, value: Any) -> Any:
-        return value
-
-
-class Port(Protocol):
+class Port(Reads, Protocol):
     """How a job reaches the worker that runs it."""
+
+    def clock(self) -> float: ...
 
     def ask(self, what: str, value: Any) -> Awaitable[None]: ...
     def tell(self, what: str, value: Any) -> None: ...
@@ -115,44 +86,6 @@ class Done:
     def __await__(self) -> Generator[Any, None, None]:
         return
         yield
-
-
-def when(time_: Time) -> str:
-    """Returns a time in the form of the server: a `timedelta`, or seconds, is counted from when the server reads it."""
-    if isinstance(time_, (int, float)):
-        time_ = dt.timedelta(seconds=time_)
-    if isinstance(time_, dt.timedelta):
-        return f"in {max(0, round(time_.total_seconds() * 1000))}ms"
-    if isinstance(time_, dt.datetime):
-        return (time_ if time_.tzinfo else time_.astimezone()).isoformat()
-    return time_
-
-
-_MOMENTS = ("start_at", "start_by", "end_by", "after_deadline", "due", "until", "time", "from", "to", "for", "start", "end")
-
-
-def times(fields: Mapping[str, Any], at: str) -> Json:
-    """Returns fields of a request as JSON: times and lengths of time as text, and a `Task` as its kind."""
-
-    def one(value: Any, name: str) -> Any:
-        if name in _MOMENTS and isinstance(value, (dt.datetime, dt.timedelta, int, float)) and not isinstance(value, bool):
-            return when(value)
-        if isinstance(value, dt.timedelta):
-            return f"{round(value.total_seconds() * 1000)}ms"
-        if isinstance(value, Mapping):
-            return {key: one(of, str(key)) for key, of in value.items()} if name not in ("props", "data") else value
-        if isinstance(value, (list, tuple)):
-            return [one(of, name) for of in value]
-        return getattr(value, "kind", value) if hasattr(value, "handler") else value
-
-    made: Json = plain({name: one(value, name) for name, value in fields.items()}, at)
-    return made
-
-
-def form(task: Kinded[P] | str, props: P | None, codec: Codec, fields: Mapping[str, Any]) -> Json:
-    """Returns a task to submit in its JSON form. `fields` are those of `task.json` of windlass (docs/reference/json.md)."""
-    kind = task if isinstance(task, str) else task.kind
-    return {"kind": kind, "props": codec.encode(plain(props, "props")), **times(fields, "task")}
 
 
 class Next(Generic[R_co]):
@@ -195,10 +128,12 @@ class Job(Generic[P, D]):
     labels: dict[str, str]
     meta: dict[str, str]
     """Text that travels with the task, such as `traceparent`."""
-    waited: list[Waited]
-    """The tasks that the task has waited for, with their outcomes."""
+    waited: WaitedTasks
+    """The tasks that the task has waited for, with their outcomes. `waited.results(int)` reads their results."""
     awaited: Awaited | None
     """What the task has waited for by `wait_for_signal` before this run. The signal itself is among `signals`."""
+    wait_expired: bool
+    """Whether the wait before this run, for a signal or for tasks, has ended by its time (`within`, `until`)."""
     last_error: Json | None
     """The last error of the task."""
 
@@ -207,9 +142,13 @@ class Job(Generic[P, D]):
         self.attempt, self.incarnation = claim.get("attempt", 1), claim.get("incarnation", 0)
         self.fence, self._run = claim["fence"], claim["run"]
         self.labels, self.meta = claim.get("labels") or {}, claim.get("meta") or {}
-        self.waited = [Waited(one["task"], one["outcome"]) for one in claim.get("waited") or ()]
+        waited = (Waited(one["task"], one["outcome"]) for one in claim.get("waited") or ())
+        self.waited = WaitedTasks(waited, port, codec)
         awaited = claim.get("awaited_signal")
         self.awaited = Awaited(awaited["name"], awaited["expired"]) if awaited else None
+        self.wait_expired = claim.get("wait_expired") is True or (self.awaited is not None and self.awaited.expired)
+        self._began = moment(claim["now"]) if claim.get("now") else dt.datetime.now(dt.timezone.utc)
+        self._received = claim.get("received", port.clock())
         self._made: Next[Any] | None = None
         self.last_error = claim.get("last_error")
         self.stopping: Stop | None = None
@@ -251,6 +190,13 @@ class Job(Generic[P, D]):
         """How long until the task must have ended (`end_by`); `None` without that."""
         return None if self._ends is None else dt.timedelta(seconds=self._ends - time.monotonic())
 
+    def now(self) -> dt.datetime:
+        """Returns the time, in UTC, by the clock of the server: the one that decides when a task wakes up. It sends no request.
+
+        The run has the time of the server from its start; the clock of this machine only counts what has passed since.
+        With an older server, which says no time, it is the clock of this machine. In a test it is the virtual time."""
+        return self._began + dt.timedelta(seconds=self._port.clock() - self._received)
+
     @property
     def signals(self) -> list[Signal]:
         """The signals without a reply, oldest first: those that waited, and those that have come since.
@@ -290,11 +236,13 @@ class Job(Generic[P, D]):
         if signal in self._signals:
             self._signals.remove(signal)
 
-    def wait(self, seconds: float | dt.timedelta | None = None) -> Awaitable[None]:
-        """Waits, in the process. Returns early when a signal comes, and raises `Stop` when the handler is to end.
+    def wait(self, length: float | dt.timedelta | None = None) -> Awaitable[None]:
+        """Waits for a length of time (a `timedelta`, or seconds), in the process; without one until a signal comes.
+
+        Returns early when a signal comes, and raises `Stop` when the handler is to end.
 
         For minutes and more return `sleep`, which needs no process."""
-        return self._port.wait(seconds.total_seconds() if isinstance(seconds, dt.timedelta) else seconds)
+        return self._port.wait(None if length is None else seconds(length))
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Reports how far the run is, from 0 to 1. It is shown at once, and stored with the next write."""
@@ -304,11 +252,19 @@ class Job(Generic[P, D]):
         """Adds a line to the log of the task. A log is not a promise: lines are lost with the worker."""
         self._port.tell("log", text)
 
+    @overload
+    def submit(self, task: Kinded[Q], props: Q, *, id: str | None = None, **fields: Unpack[TaskFields]) -> str: ...
+    @overload
+    def submit(self, task: Kinded[None], *, id: str | None = None, **fields: Unpack[TaskFields]) -> str: ...
+    @overload
+    def submit(self, task: str, props: Any = None, *, id: str | None = None, **fields: Unpack[TaskFields]) -> str: ...
+
     def submit(self, task: Kinded[Any] | str, props: Any = None, *, id: str | None = None, **fields: Any) -> str:
         """Submits another task in the write of what the handler returns. Returns its id.
 
         `fields` are those of a task, such as `start_at`, `labels`, `limits`. Without `id` the id is made of that of this
-        task. With the kind `schedule` and a spec as `props` this makes a schedule."""
+        task. With the kind `schedule` and a spec as `props` this makes a schedule. Raises `ValueMismatch`, which names the
+        field, for props that do not have the type of the handler `task`."""
         id = id or f"{self.id}.{self._run}.{len(self._submitted) + 1}"
         if meta := _trace.current():
             fields["meta"] = {**meta, **(fields.get("meta") or {})}
@@ -343,14 +299,22 @@ class Job(Generic[P, D]):
         """Runs the handler again at a time, or after a time. Nothing waits in the process meanwhile."""
         return self._next("sleep", data, until=when(until), keep_signals=keep_signals or None)
 
-    def wait_for(self, *tasks: str, ok: bool = False, until: Time | None = None, data: D | None = None) -> Next[Any]:
+    def wait_for(
+        self,
+        *tasks: str,
+        ok: bool = False,
+        within: float | dt.timedelta | None = None,
+        until: Time | None = None,
+        data: D | None = None,
+    ) -> Next[Any]:
         """Runs the handler again when none of these tasks is live; of those that this run submits, by default.
 
-        `ok`: the task fails if one of them does not complete. `until` ends the wait earlier. The next run has their
-        outcomes in `waited`."""
+        `ok`: the task fails if one of them does not complete. The wait ends earlier after `within` (a `timedelta`, or seconds),
+        or at the time `until`; then the next run has `wait_expired`. It has their outcomes and results in `waited`."""
         ids = list(tasks or self._submitted)
         if not ids:
             return self.run_again(data)  # Nothing is left to wait for.
+        until = _end(within, until)
         deadline = None if until is None else when(until)
         return self._next("sleep", data, **{"after_ok" if ok else "after": ids, "after_deadline": deadline})
 
@@ -360,6 +324,7 @@ class Job(Generic[P, D]):
         *,
         text: str = "",
         schema: Any = None,
+        within: float | dt.timedelta | None = None,
         until: Time | None = None,
         data: D | None = None,
         keep_signals: bool = False,
@@ -367,8 +332,10 @@ class Job(Generic[P, D]):
         """Waits for a signal, without a process: the kind needs `signals=True`. `text` is what a person is asked.
 
         `schema` is the JSON Schema of the payload, as a mapping or as a class of pydantic: pages make a form of it. It limits
-        nothing, so the handler checks the payload. Any signal, a command to run and the time `until` run the handler again,
-        which then finds what it has waited for in `awaited`."""
+        nothing, so the handler checks the payload. Any signal, a command to run, and the end of the wait run the handler again,
+        which then finds what it has waited for in `awaited`. The wait ends after `within` (a `timedelta`, or seconds), or at
+        the time `until`, and never without them; then the next run has `wait_expired`."""
+        until = _end(within, until)
         made = getattr(schema, "model_json_schema", None)
         signal = {"name": name, "text": text, "schema": made() if made else plain(schema, "schema")}
         signal = {key: value for key, value in signal.items() if value or key == "name"}
@@ -399,3 +366,12 @@ class Job(Generic[P, D]):
     def kill(self, data: D | None = None) -> Next[Any]:
         """Ends the task as killed."""
         return self._next("kill", data)
+
+
+def _end(within: float | dt.timedelta | None, until: Time | None) -> Time | None:
+    """Returns when a wait ends that has one of the two."""
+    if within is None:
+        return until
+    if until is not None:
+        raise ValueError("within and until: a wait ends after a length of time or at a time; give one of them")
+    return dt.timedelta(seconds=seconds(within))

@@ -7,17 +7,28 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 _OURS = __name__.partition(".")[0]
 _LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_STANDARD = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
+_MOST = 5000
+"""The most files beside those of the modules that are kept in view."""
 
 
 class Sources:
-    """The files of the handlers' packages, of this package, and of all modules that are no library, as they were."""
+    """The files of the handlers' packages, of this package, and of all modules that are no library, as they were.
+
+    A module that a handler imports later is known from when the first process has imported it. If it was beside the others when the
+    worker began, it is known as it was then."""
 
     def __init__(self, modules: Iterable[str]) -> None:
-        packages = {name.partition(".")[0] for name in modules} | {_OURS}
-        self._seen = {path: (_stat(path), _digest(path)) for path in sorted(set(_files(packages)))}
+        self._seen = {path: (_stat(path), _digest(path)) for path in sorted(set(_files(_packages(modules))))}
+        self._beside = {path: _digest(path) for path in _beside(self._seen)}
+
+    def known(self) -> frozenset[str]:
+        """Returns the files that were imported, as far as is known."""
+        return frozenset(self._seen)
 
     def changed(self) -> str | None:
         """Returns a file whose content is not what it was."""
@@ -30,17 +41,50 @@ class Sources:
             self._seen[path] = now, digest
         return None
 
+    def add(self, files: Iterable[Any]) -> str | None:
+        """Adds files that a process has imported. Returns one that had another content when it was seen before."""
+        other = None
+        for path, text in files:
+            digest = bytes.fromhex(text)
+            known = self._seen[path][1] if path in self._seen else self._beside.get(path, digest)
+            self._seen.setdefault(path, ((), known))
+            if digest != known:
+                other = other or path
+        return other
+
+
+class Loaded:
+    """The source files that the modules of this process have, apart from those that are known."""
+
+    def __init__(self, known: frozenset[str], modules: Iterable[str]) -> None:
+        self._known, self._count, self._packages = set(known), 0, _packages(modules)
+
+    def later(self) -> list[tuple[str, str]]:
+        """Returns the files that were imported since the last call, each with the digest of its content."""
+        if len(sys.modules) == self._count:
+            return []
+        self._count = len(sys.modules)
+        found = sorted(set(_files(self._packages)) - self._known)
+        self._known.update(found)
+        return [(path, _digest(path).hex()) for path in found]
+
+
+def _packages(modules: Iterable[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules} | {_OURS}
+
 
 def _files(packages: set[str]) -> Iterator[str]:
-    standard = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
+    """Yields the files of all modules but libraries; of libraries those of these packages."""
     for name, module in list(sys.modules.items()):
         path = _file(module)
-        if path is None or not os.path.isfile(path):
+        if path is None or (_is_library(path) and name.partition(".")[0] not in packages):
             continue
-        path = os.path.abspath(path)
-        is_library = path.startswith(standard) or any(part in path for part in _LIBRARIES)
-        if not is_library or name.partition(".")[0] in packages:
-            yield path
+        if file := _on_disk(os.path.abspath(path)):
+            yield file
+
+
+def _is_library(path: str) -> bool:
+    return path.startswith(_STANDARD) or any(part in path for part in _LIBRARIES)
 
 
 def _file(module: object) -> str | None:
@@ -50,6 +94,33 @@ def _file(module: object) -> str | None:
     except AttributeError:
         return None
     return path if isinstance(path, str) else None
+
+
+def _on_disk(path: str) -> str | None:
+    """Returns the file of a module, or the archive that has it: `app.pyz/tasks.py` is in the file `app.pyz`."""
+    while not os.path.isfile(path):
+        above = os.path.dirname(path)
+        if above == path or os.path.isdir(above):
+            return None
+        path = above
+    return path
+
+
+def _beside(seen: Iterable[str]) -> Iterator[str]:
+    """Yields the source files that no module has so far, in the folders of those that one has."""
+    seen, count = set(seen), 0
+    for folder in sorted({os.path.dirname(path) for path in seen}):
+        if _is_library(folder + os.sep):
+            continue
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for name in names:
+            path = os.path.join(folder, name)
+            if name.endswith(".py") and path not in seen and count < _MOST:
+                count += 1
+                yield path
 
 
 def _stat(path: str) -> tuple[int, ...]:

@@ -6,10 +6,14 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
-from ._job import Codec, Fail, Job, Json, Next, Port, Stop, form
+from ._fields import SubmitFields
+from ._forms import Codec, Json, form
+from ._job import Fail, Job, Next, Port, Stop
 from ._values import ValueMismatch, parse, plain
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ._aio import AsyncClient
 
 P = TypeVar("P")
@@ -26,6 +30,9 @@ class Offer(Protocol):
     labels: dict[str, str]
     ttl: float
     processes: int | None
+    max_tasks: int | None
+    log_level: int | None
+    starts: list[Callable[[], Any]]
 
     def async_client(self) -> AsyncClient: ...
 
@@ -33,6 +40,7 @@ class Offer(Protocol):
 class Task(Generic[P, D]):
     """A handler with its kind: what `App.task` makes of a function. Calling it calls the function."""
 
+    app: Offer
     kind: str
     props: Any
     data: Any
@@ -61,8 +69,10 @@ class Task(Generic[P, D]):
     def __repr__(self) -> str:
         return f"<Task {self.kind} of {self.__module__}.{self.__qualname__}>"
 
-    def new(self, props: P, **fields: Any) -> Json:
-        """Returns a task to submit, for `Client.submit_many` and transactions."""
+    def new(self, props: P, **fields: Unpack[SubmitFields]) -> Json:
+        """Returns a task to submit, for `Client.submit_many`, schedules and transactions.
+
+        Raises `ValueMismatch`, which names the field, for props that do not have the type of the handler."""
         return form(self, props, self.codec, fields)
 
 

@@ -62,6 +62,8 @@ def parse(kind: Any, value: Any, at: str) -> Any:
         return value
     if origin is typing.Annotated:
         return parse(arguments[0], value, at)
+    if is_alias(kind):
+        return parse(meant(kind), value, at)
     if origin is typing.Union or origin is types.UnionType:
         return _any_of(arguments, value, at)
     if origin is typing.Literal:
@@ -98,6 +100,28 @@ def parse(kind: Any, value: Any, at: str) -> Any:
     if base is tuple:
         return _tuple(arguments, _list(value, at), at)
     return _class(base, value, at)
+
+
+def is_alias(kind: Any) -> bool:
+    """Returns whether a type is a name that a `type` statement has made, also with arguments."""
+    return type(typing.get_origin(kind) or kind).__name__ == "TypeAliasType"  # Python 3.12; earlier that of typing_extensions.
+
+
+def meant(alias: Any) -> Any:
+    """Returns the type for which a name of a `type` statement stands."""
+    origin = typing.get_origin(alias)
+    if origin is None:
+        return alias.__value__
+    value, given = origin.__value__, dict(zip(origin.__type_params__, typing.get_args(alias), strict=True))
+    parameters = getattr(value, "__parameters__", ())
+    if parameters:
+        return value[tuple(given[one] for one in parameters)]
+    return given.get(value, value) if isinstance(value, typing.TypeVar) else value
+
+
+def is_named_tuple(kind: Any) -> bool:
+    """Returns whether a type is a `NamedTuple`."""
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 def _converted(convert: Any, value: Any, at: str, wanted: str) -> Any:
@@ -142,9 +166,23 @@ def _tuple(kinds: tuple[Any, ...], values: list[Any], at: str) -> tuple[Any, ...
     return tuple(parse(kind, value, f"{at}[{n}]") for n, (kind, value) in enumerate(zip(kinds, values, strict=True)))
 
 
+def _named_tuple(kind: Any, values: list[Any], at: str) -> Any:
+    """JSON has a list for it: the values of the first fields, in order; the others have defaults."""
+    names = kind._fields
+    if len(values) > len(names):
+        raise _wrong(at, f"a list of at most {len(names)}", values)
+    missing = [name for name in names[len(values) :] if name not in kind._field_defaults]
+    if missing:
+        raise ValueMismatch(f"{at}.{missing[0]}: the field is missing")
+    types = _fields(kind)
+    return kind(*(parse(types.get(name, Any), one, f"{at}.{name}") for name, one in zip(names, values, strict=False)))
+
+
 def _class(kind: Any, value: Any, at: str) -> Any:
     if hasattr(kind, "__supertype__"):
         return parse(kind.__supertype__, value, at)
+    if is_named_tuple(kind):
+        return _named_tuple(kind, _list(value, at), at)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return _converted(kind, value, at, " or ".join(repr(one.value) for one in kind))
     if hasattr(kind, "__struct_fields__"):  # msgspec
@@ -165,7 +203,12 @@ def _class(kind: Any, value: Any, at: str) -> Any:
         return {name: parse(_fields(kind).get(name, Any), one, f"{at}.{name}") for name, one in given.items()}
     if dataclasses.is_dataclass(kind):
         return _dataclass(kind, _object(value, at), at)
-    raise TypeError(f"{at}: the type {kind!r} is not known here: use a dataclass, a pydantic model, a msgspec struct or dict")
+    raise unknown(kind, at)
+
+
+def unknown(kind: Any, at: str) -> TypeError:
+    """Returns the error for a type that values cannot have."""
+    return TypeError(f"{at}: the type {kind!r} is not known here: use a dataclass, a pydantic model, a msgspec struct or dict")
 
 
 def _by_library(convert: Any, at: str, *arguments: Any) -> Any:
@@ -194,12 +237,14 @@ def plain(value: Any, at: str = "value") -> Any:
     """Returns `value` as what `json.dumps` takes: the counterpart of `parse`.
 
     Raises `TypeError` or `ValueError`, which name the place of a value that JSON does not have."""
-    if value is None or (isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum)):
+    if value is None or type(value) in (bool, int, str):
         return value
-    if isinstance(value, float):
+    if isinstance(value, (int, str)) and not isinstance(value, enum.Enum):  # A subclass, as JSON has it.
+        return str.__str__(value) if isinstance(value, str) else int.__int__(value)
+    if isinstance(value, float) and not isinstance(value, enum.Enum):
         if not math.isfinite(value):
             raise ValueError(f"{at}: {value} is not a number of JSON")
-        return value
+        return float.__float__(value)
     if isinstance(value, abc.Mapping):
         keys = {key: plain(key, at) for key in value}
         for key in keys.values():

@@ -18,12 +18,14 @@ from typing import Any
 from . import _answers
 from ._aio import AsyncAnswer, AsyncLink
 from ._answers import RUN
-from ._errors import Pickles
-from ._host import clock, sound
-from ._hosts import Hosts, Refusal, Run
-from ._job import Json
+from ._children import Run
+from ._forms import Json
+from ._hosts import Hosts
+from ._pages import Pages
+from ._run import clock, sound
 from ._streams import Address
 from ._task import Offer
+from ._troubles import Again, Lost, Over, Overtaken, Refusal, TooLarge, WrongItem
 from ._version import VERSION
 
 logger = logging.getLogger("windlass_tasks")
@@ -42,18 +44,6 @@ _LINES_BYTES = 256 << 10
 """The most lines and bytes of the log of a task that wait for a server, and the bytes that are kept of a line: as in a node."""
 _REGISTERED: Mapping[str, type] = {"worker": str, "ttl_ms": int, "wait_ms": int, "seq": int}
 """The fields of the answer to a registration."""
-
-
-class Over(Exception):
-    """The lease is over."""
-
-
-class Again(Exception):
-    """The request was not answered, or its outcome is not known. The pause has passed."""
-
-
-class Overtaken(Exception):
-    """The other request of the worker had a greater number and was handled first: this one is sent again at once."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -98,7 +88,9 @@ class Worker:
         self.token, self.urls = client._token, [address.url for address in client._servers]
         self.links = {what: AsyncLink(Address.read(self.urls[0]), self.token) for what in ("exchange", "report")}
         self.secret = secrets.token_hex(16)
-        self.hosts = Hosts(app, self)
+        self.hosts, self.pages = Hosts(app, self), Pages(self)
+        self.features: list[Any] = []
+        """What else the server can do."""
         self.runs: dict[tuple[str, int], Run] = {}
         self.past: collections.OrderedDict[tuple[str, int], tuple[int, int, int]] = collections.OrderedDict()
         """Claims whose run has ended: the run, the number of log lines, and the last request that was sent before."""
@@ -247,6 +239,8 @@ class Worker:
             raise TooLarge
         if status == 503 and len(self.urls) > 1:
             return await self._next_server(link, detail)
+        if status == 409 and code == "lost":
+            raise Lost
         if code == "stale" and lease == self.leases:
             self.overtaken += 1
             if self.overtaken < 10:
@@ -305,6 +299,7 @@ class Worker:
                 except (Again, Over, Overtaken, TooLarge):
                     continue
                 self.name, self.ttl, self.wait = answer["worker"], answer["ttl_ms"] / 1000, answer["wait_ms"] / 1000
+                self.features = answer["features"] if isinstance(answer.get("features"), list) else []
                 self.seq, self.leases, self.again = max(self.seq, answer["seq"]), self.leases + 1, False
                 self.open.clear()
                 self.sent.clear()
@@ -393,6 +388,7 @@ class Worker:
                 if len(self.app.tasks) > 1:
                     unreadable = unreadable or f"this worker has no handler of the kind {claim['kind']}"
                 claim["kind"] = next(iter(self.app.tasks))
+            claim["received"] = clock()  # From then on `Job.now` counts, in the process of the handler.
             run = Run(claim, self.app.tasks[claim["kind"]], past[1] if past else 0)
             self.runs[key] = run
             if unreadable:
@@ -401,6 +397,10 @@ class Worker:
                 self.add(run, "return", '{"message":"release"}')
             else:
                 self.hosts.assign(run)
+
+    def read(self, run: Run, ticket: int, start: int) -> None:
+        """Reads results of the tasks that a run has waited for."""
+        self.pages.read(run, ticket, start)
 
     def unreadable(self, run: Run, why: str) -> None:
         """Fails a run of which this process cannot read a value: the retry policy of the task decides what follows."""
@@ -628,15 +628,3 @@ def _whole(sent: Json) -> Json:
     """Returns a signal as a process of handlers gets it: with the reason in place of what cannot be read."""
     whole, missing = _answers.without_missing(sent)
     return {**whole, "unreadable": "; ".join(missing.values())} if missing else whole
-
-
-class WrongItem(Pickles, Exception):
-    """The server cannot read an item of a report."""
-
-    def __init__(self, at: int, detail: str) -> None:
-        super().__init__(detail)
-        self.at = at
-
-
-class TooLarge(Exception):
-    """The server does not take a body of this size."""

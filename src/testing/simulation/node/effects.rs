@@ -42,7 +42,12 @@ impl Node {
                 return;
             };
             match input {
-                Input::Timer(Timer::Wake) => slot.wake = None,
+                Input::Timer(Timer::Wake) => {
+                    if slot.resume.is_some() {
+                        world.idle = None;
+                    }
+                    (slot.wake, slot.resume) = (None, None);
+                }
                 Input::Timer(Timer::Grace) => slot.grace = None,
                 _ => {}
             }
@@ -99,10 +104,13 @@ impl Node {
             }
             Effect::ArmWake(at) => slot.wake = Some(at),
             Effect::ArmGrace(at) => slot.grace = Some(at),
-            Effect::Disarm(Timer::Wake) => slot.wake = None,
+            Effect::Disarm(Timer::Wake) => (slot.wake, slot.resume) = (None, None),
             Effect::Disarm(Timer::Grace) => slot.grace = None,
-            // With the `idle_runs` of a simulation, no run waits.
-            Effect::ArmResume { .. } | Effect::Start { .. } | Effect::Done(_) => {}
+            Effect::ArmResume { at, runs } => {
+                slot.resume = Some(at);
+                world.idle = Some((slot.task.id.clone(), runs));
+            }
+            Effect::Start { .. } | Effect::Done(_) => {}
         }
         Vec::new()
     }

@@ -2,6 +2,7 @@
 //! effects one after the other: each step is complete before the next one begins.
 
 mod effects;
+mod timers;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -48,6 +49,9 @@ type SlotId = u64;
 
 /// The number of handlers that run at once: the default of a node.
 const SLOTS: usize = 100;
+/// How many runs in a row may change nothing while no virtual time passes: a handler that polls something in memory ends
+/// before.
+const IDLE_RUNS: u32 = 10_000;
 /// How long a node defers a task that it has released to other nodes.
 const RELEASED: Duration = Duration::from_secs(1);
 
@@ -75,6 +79,8 @@ struct Slot {
     machine: Machine,
     run: Option<Run>,
     wake: Option<jiff::Timestamp>,
+    /// When a handler runs again that has changed nothing for [`IDLE_RUNS`], as time since the node started.
+    resume: Option<Duration>,
     /// When the grace of the handler ends, as time since the node started.
     grace: Option<Duration>,
     next_ticket: u64,
@@ -153,11 +159,15 @@ impl Node {
     }
 
     /// Returns whether a handler runs that does not count as waiting for a command.
+    pub(super) fn runs(&self) -> bool {
+        let mut runs = self.slots.values().filter_map(|slot| slot.run.as_ref());
+        runs.any(|run| !run.waiting)
+    }
+
+    /// Returns whether a handler or a timer is waited for that does not follow the virtual time.
     pub(super) fn is_busy(&self) -> bool {
-        let busy = |slot: &Slot| slot.run.as_ref().is_some_and(|run| !run.waiting);
-        self.slots
-            .values()
-            .any(|slot| slot.grace.is_some() || busy(slot))
+        let mut slots = self.slots.values();
+        self.runs() || slots.any(|slot| slot.grace.or(slot.resume).is_some())
     }
 
     /// Returns whether the handler of this task runs.
@@ -169,7 +179,8 @@ impl Node {
     /// Waits for a message of a handler. Handlers that are silent for the patience count as waiting.
     pub(super) async fn wait(&mut self, world: &mut World, patience: Duration) {
         let passed = self.started.elapsed();
-        let grace = self.slots.values().filter_map(|slot| slot.grace).min();
+        let timers = |slot: &Slot| slot.grace.into_iter().chain(slot.resume);
+        let grace = self.slots.values().flat_map(timers).min();
         let wait = grace.map_or(patience, |at| at.saturating_sub(passed).min(patience));
         match timeout(wait, self.rx.recv()).await {
             Ok(Some(input)) => self.input(world, input).await,
@@ -182,15 +193,6 @@ impl Node {
                 }
             }
         }
-    }
-
-    /// Returns the time until the next wake-up; `None` when there is none.
-    pub(super) fn next_in(&self, world: &World) -> Option<Duration> {
-        let now = world.moment();
-        let wakes = self.slots.values().filter_map(|slot| slot.wake);
-        let wakes = wakes
-            .map(|at| Duration::try_from(at.duration_since(now.clock)).unwrap_or(Duration::ZERO));
-        wakes.chain(self.due.next_due_in(now)).min()
     }
 
     /// Drops the node with its handlers.
@@ -309,9 +311,7 @@ impl Node {
         };
         let limits = world.store.limits();
         let config = Config {
-            // No real time passes between runs: the write limit of the simulation reports a handler that
-            // runs for ever.
-            idle_runs: u32::MAX,
+            idle_runs: IDLE_RUNS,
             ..entry.config.machine(&claimed.task, limits, PARK_AFTER)
         };
         let id = self.next_slot;
@@ -326,6 +326,7 @@ impl Node {
             over_limit: claimed.over_limit,
             run: None,
             wake: None,
+            resume: None,
             grace: None,
             next_ticket: 0,
             asks: VecDeque::new(),
@@ -336,20 +337,6 @@ impl Node {
             self.feed(world, id, Input::Command(command)).await;
         }
         self.feed(world, id, Input::Begin).await;
-    }
-
-    fn due_wakes(&self, world: &World) -> Vec<SlotId> {
-        let now = world.moment().clock;
-        let due = self.slots.iter();
-        let due = due.filter(|(_, slot)| slot.wake.is_some_and(|at| at <= now));
-        due.map(|(id, _)| *id).collect()
-    }
-
-    fn due_graces(&self) -> Vec<SlotId> {
-        let passed = self.started.elapsed();
-        let due = self.slots.iter();
-        let due = due.filter(|(_, slot)| slot.grace.is_some_and(|at| at <= passed));
-        due.map(|(id, _)| *id).collect()
     }
 
     async fn input(&mut self, world: &mut World, input: In) {

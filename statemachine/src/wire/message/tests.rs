@@ -22,6 +22,11 @@ fn all() -> Vec<(Message, &'static str)> {
     let at: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
     let mut later = SubmitTask::from(task("later"));
     later.start_in = Some(Duration::from_secs(90));
+    later.start_within = Some(Duration::from_secs(120));
+    later.end_within = Some(Duration::from_secs(180));
+    let mut joins = SubmitTask::from(task("joins"));
+    joins.task.waits = Some(Box::new(Waits::new("after", ["later"]).unwrap()));
+    joins.after_within = Some(Duration::from_secs(60));
     let signal = Signal::new("s").at(7);
     vec![
         (Message::run(), r#"{"message":"run"}"#),
@@ -47,6 +52,14 @@ fn all() -> Vec<(Message, &'static str)> {
         (
             Message::wait_for_ok(["a"]).deadline(at),
             r#"{"message":"sleep","after_ok":["a"],"after_deadline":"2030-01-01T00:00:00Z"}"#,
+        ),
+        (
+            Message::wait_for(["a"]).within(Duration::from_secs(90)),
+            r#"{"message":"sleep","after":["a"],"after_deadline":"in 1m 30s"}"#,
+        ),
+        (
+            Message::wait_for_signal("approve").within(Duration::from_secs(3600)),
+            r#"{"message":"sleep","until":"in 1h","awaits_signal":{"name":"approve"}}"#,
         ),
         (
             Message::wait_for_signal("approve"),
@@ -79,6 +92,7 @@ fn all() -> Vec<(Message, &'static str)> {
                 .with_data(&())
                 .and_submit(task("child"))
                 .and_submit(later)
+                .and_submit(joins)
                 .and_send("b", "c1", Command::Pause)
                 .and_delete("d")
                 .and_retry("e")
@@ -87,7 +101,7 @@ fn all() -> Vec<(Message, &'static str)> {
                 .and_require("g", Require::Version(3))
                 .answer(&signal, "thanks")
                 .keep_signals(),
-            r#"{"message":"complete","result":[1],"no_data":true,"effects":[{"op":"submit","id":"child","kind":"k"},{"op":"submit","id":"later","kind":"k","start_at":"in 1m 30s"},{"op":"send","task":"b","id":"c1","command":"pause"},{"op":"delete","task":"d"},{"op":"retry","task":"e"},{"op":"reschedule","task":"f","due":"2030-01-01T00:00:00Z"},{"op":"require","task":"g","exists":true},{"op":"require","task":"g","version":3}],"replies":[{"signal":7,"reply":"thanks"}],"keep_signals":true}"#,
+            r#"{"message":"complete","result":[1],"no_data":true,"effects":[{"op":"submit","id":"child","kind":"k"},{"op":"submit","id":"later","kind":"k","start_at":"in 1m 30s","start_by":"in 2m","end_by":"in 3m"},{"op":"submit","id":"joins","kind":"k","after":["later"],"after_deadline":"in 1m"},{"op":"send","task":"b","id":"c1","command":"pause"},{"op":"delete","task":"d"},{"op":"retry","task":"e"},{"op":"reschedule","task":"f","due":"2030-01-01T00:00:00Z"},{"op":"require","task":"g","exists":true},{"op":"require","task":"g","version":3}],"replies":[{"signal":7,"reply":"thanks"}],"keep_signals":true}"#,
         ),
     ]
 }
@@ -113,7 +127,7 @@ fn a_field_that_is_null_is_as_good_as_absent() {
 }
 
 #[test]
-fn relative_times_of_effects_count_from_now() {
+fn relative_times_of_commands_count_from_now() {
     let text = r#"{"message":"run","effects":[{"op":"send","task":"a","command":"sleep","until":"in 1m"}]}"#;
     let message = read(text).unwrap();
     let send = &message.effects().send[0];
@@ -172,6 +186,14 @@ fn wrong_messages_name_the_field() {
         (
             r#"{"message":"run","effects":[{"op":"submit","id":"b","kind":"k","start_at":"soon"}]}"#,
             "effects[0].start_at: 'soon' is not a time",
+        ),
+        (
+            r#"{"message":"run","effects":[{"op":"submit","id":"b","kind":"k","after_deadline":"in 5m"}]}"#,
+            "effects[0].after_deadline: is the end of a wait",
+        ),
+        (
+            r#"{"message":"run","effects":[{"op":"delete","task":"b","start_at":"in 5m"}]}"#,
+            "effects[0].start_at: 'start_at' is not a field",
         ),
         (
             r#"{"message":"run","replies":[{"reply":1}]}"#,

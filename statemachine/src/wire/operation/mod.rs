@@ -1,14 +1,15 @@
 //! [`Line`]: an operation, or the guards of one task, as one JSON object.
 
 mod read;
+mod submit;
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::TaskForm;
+pub(super) use self::submit::SubmitForm;
 use crate::{
-    ActionKind, Command, CommandId, Delete, Fence, Guard, IfExists, Invalid, Json, Kind, Limit,
-    Operation, Require, Reschedule, RetryTask, StateKind, TaskId, operation::SendCommand,
+    ActionKind, Command, CommandId, Delete, Fence, Guard, Invalid, Json, Kind, Limit, Operation,
+    Require, Reschedule, RetryTask, StateKind, TaskId, operation::SendCommand,
 };
 
 /// The fields of a [`Line`] that are times, in any operation.
@@ -28,7 +29,7 @@ pub const TIMES: [&str; 6] = [
 ///
 /// | `op` | fields |
 /// |---|---|
-/// | `submit` | the fields of a [`TaskForm`], with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `replace-waiting`, `skip` |
+/// | `submit` | the fields of a [`TaskForm`](super::TaskForm), with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `replace-waiting`, `skip` |
 /// | `send` | `task`, `command` with the fields of the [`Command`], `id` (default: one that the reader makes) |
 /// | `delete` | `task`; `force`: also a task that a node has claimed |
 /// | `retry` | `task`; `data` and `props` that it starts with instead of its own; `no_data`, `no_props` |
@@ -126,32 +127,6 @@ pub(crate) enum LineForm {
     /// Requires conditions on a task: if they do not hold, no operation of the transaction changes anything. At least
     /// one field in addition to `task` is required.
     Require(RequireForm),
-}
-
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct SubmitForm {
-    #[serde(flatten)]
-    task: TaskForm,
-    /// What to do when the id is taken; `refuse` by default.
-    #[serde(default, skip_serializing_if = "is_refuse")]
-    if_exists: IfExists,
-    /// The start relative to the time at which a message is applied, in place of the task's.
-    #[serde(rename = "start_at", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(skip))]
-    start_in: Option<String>,
-}
-
-impl SubmitForm {
-    /// Sets the start of an effect of a message, relative to the time at which the message is applied.
-    pub(super) fn start_in(&mut self, text: String) {
-        self.task.start_at = None;
-        self.start_in = Some(text);
-    }
-}
-
-fn is_refuse(rule: &IfExists) -> bool {
-    *rule == IfExists::Refuse
 }
 
 #[derive(Serialize)]
@@ -277,11 +252,7 @@ pub(crate) struct RequireForm {
 impl From<&Operation> for LineForm {
     fn from(operation: &Operation) -> Self {
         match operation {
-            Operation::Submit(submit) => Self::Submit(Box::new(SubmitForm {
-                task: submit.task.clone().into(),
-                if_exists: submit.if_exists,
-                start_in: None,
-            })),
+            Operation::Submit(submit) => Self::Submit(Box::new(submit.into())),
             Operation::Send(send) => Self::Send(send.into()),
             Operation::Delete(Delete { task, force }) => Self::Delete(DeleteForm {
                 task: task.clone(),

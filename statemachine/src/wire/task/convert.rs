@@ -1,7 +1,10 @@
 //! A task of its form, and the form of a task.
 
 use super::TaskForm;
-use crate::{Invalid, Kind, Task, TaskId, waits::Waits};
+use crate::{
+    Invalid, Kind, Task, TaskId,
+    waits::{Waits, deadline_without_wait},
+};
 
 impl TaskForm {
     /// Makes the task. Keys of limits with places (`{label:site}`) are not filled
@@ -42,10 +45,7 @@ impl TaskForm {
     fn waits(&self) -> Result<Option<Waits>, Invalid> {
         let mut waits = match (self.after.as_slice(), self.after_ok.as_slice()) {
             ([], []) if self.after_deadline.is_none() => return Ok(None),
-            ([], []) => {
-                let reason = "is the end of a wait, and the task waits for none; give `after` or `after_ok` too";
-                return Err(Invalid::new("after_deadline", reason));
-            }
+            ([], []) => return Err(deadline_without_wait()),
             (ids, []) => Waits::new("after", ids.iter().cloned())?,
             ([], ids) => Waits::new("after_ok", ids.iter().cloned())?.ok(),
             _ => {

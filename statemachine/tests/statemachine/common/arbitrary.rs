@@ -210,6 +210,7 @@ pub(crate) fn message() -> impl Strategy<Value = Message> {
         Just(Message::pause()),
         Just(Message::wait_for_signal("approve")),
         (1..30i64).prop_map(|s| Message::wait_for_signal("approve").deadline(super::t(s))),
+        (0..30u64).prop_map(|s| Message::wait_for_signal("approve").within(Duration::from_secs(s))),
         Just(Message::release()),
         Just(Message::checkpoint()),
         prop_oneof![Just(""), Just("no")].prop_map(Message::error),

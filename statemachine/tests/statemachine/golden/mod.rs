@@ -142,7 +142,7 @@ fn the_state_of_a_task_that_waits_for_a_signal() {
     );
     golden(
         &state.claimed(Default::default(), None, until),
-        r#"{"state":"runnable","since":"2031-01-01T00:00:00Z","claims":1,"version":1,"awaited_signal":{"name":"approve","text":"Deploy?","schema":{"type":"boolean"},"until":"2031-01-01T00:00:00Z","over":true}}"#,
+        r#"{"state":"runnable","since":"2031-01-01T00:00:00Z","claims":1,"version":1,"awaited_signal":{"name":"approve","text":"Deploy?","schema":{"type":"boolean"},"until":"2031-01-01T00:00:00Z","over":true,"expired":true}}"#,
     );
 }
 

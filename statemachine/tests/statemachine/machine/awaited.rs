@@ -1,8 +1,10 @@
 //! Tasks that wait for a signal which their handler has declared.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::time::Duration;
+
 use windlass_statemachine::{
-    AwaitedSignal, Command, Message, Retry, StateKind, TaskState, TaskStatus,
+    AwaitedSignal, Command, Message, Retry, StateKind, TaskState, TaskStatus, WaitOutcome,
     machine::{Config, StopReason},
     transition,
 };
@@ -39,7 +41,7 @@ fn a_handler_waits_and_its_claim_is_dropped_at_once() {
     assert_eq!(awaited(&rig), Some("approve"));
     let signal = rig.written().awaits_signal().unwrap();
     assert_eq!(signal.until(), Some(t(600)));
-    assert!(!signal.has_expired(t(599)) && signal.has_expired(t(600)));
+    assert!(!signal.expired(), "it has not ended");
 }
 
 /// Whatever starts the handler ends the wait, and every attempt of the run knows what was waited for.
@@ -124,7 +126,68 @@ fn a_claim_at_the_deadline_ends_the_wait() {
     let late = state.claimed(Default::default(), None, t(600));
     assert_eq!(late.status, TaskStatus::Runnable);
     assert!(late.awaits_signal().is_none());
-    assert!(late.awaited_signal.unwrap().has_expired(t(600)));
+    assert!(late.wait_expired() && late.awaited_signal.unwrap().expired());
+}
+
+/// A duration is counted from when the message is applied, in one place for every kind of wait.
+#[test]
+fn a_wait_that_is_given_by_its_length_begins_when_the_message_is_applied() {
+    let hour = Duration::from_secs(3600);
+    for message in [
+        Message::wait_for_signal(asked()).within(hour),
+        Message::wait_for(["a"]).within(hour),
+        Message::wait_for_ok(["a"]).within(hour),
+    ] {
+        let mut rig = Rig::running();
+        rig.at(5).returned(message.clone());
+        let state = rig.written();
+        assert_eq!(state.due(), Some(t(3605)), "{message:?}");
+        let waits = state.waits.as_deref().map(|waits| waits.deadline);
+        let signal = state.awaited_signal.as_deref().map(AwaitedSignal::until);
+        assert_eq!(waits.or(signal), Some(Some(t(3605))), "{message:?}");
+    }
+    for message in [Message::wait_for_signal(asked()), Message::wait_for(["a"])] {
+        let mut rig = Rig::running();
+        rig.returned(message.within(Duration::MAX));
+        let end = "within: is beyond 9999-12-30T22:00:00Z; wait for a shorter time";
+        assert!(rig.error().ends_with(end), "{}", rig.error());
+    }
+}
+
+/// An attempt that fails after the deadline of a wait that a command had ended before did not wait in vain.
+#[test]
+fn whether_a_wait_has_expired_is_decided_when_it_ends() {
+    for (at, expired) in [(599, false), (600, true)] {
+        let message = Message::wait_for_signal(asked()).deadline(t(600));
+        let mut rig = Rig::of(waiting(message), Retry::default());
+        rig.at(at).command(Command::Run);
+        rig.begin();
+        rig.stored();
+        assert_eq!(rig.written().wait_expired(), expired, "at {at}");
+        rig.at(900).returned(Message::error("no"));
+        assert_eq!(
+            rig.written().wait_expired(),
+            expired,
+            "the next attempt after {at}"
+        );
+    }
+}
+
+#[test]
+fn a_wait_for_tasks_expires_at_its_deadline_only() {
+    let message = Message::wait_for(["a", "b"]).within(Duration::from_secs(600));
+    let state = waiting(message);
+    let claimed = |outcome, at| {
+        let outcomes = vec![WaitOutcome::Completed, outcome];
+        let state = state.clone().with_outcomes(outcomes, t(at));
+        state.claimed(Default::default(), None, t(at))
+    };
+    assert!(claimed(WaitOutcome::Live, 600).wait_expired());
+    assert!(!claimed(WaitOutcome::Killed, 600).wait_expired());
+    let blocked = claimed(WaitOutcome::Live, 599);
+    let overridden = transition(&blocked, &Message::run(), t(599)).unwrap();
+    assert_eq!(overridden.code(), StateKind::Runnable);
+    assert!(!overridden.wait_expired(), "a command has ended the wait");
 }
 
 /// Nothing would end the wait.

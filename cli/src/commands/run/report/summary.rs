@@ -179,7 +179,7 @@ impl Report {
             .note(format_args!("{text}; in {seconds:.1} s, as batch {batch}"));
         if counts.earlier > 0 && counts.before() == counts.completed {
             self.out
-                .note("--again also runs lines that completed in an earlier run");
+                .note("to run lines again that completed in an earlier run, give --again");
         }
         match self.ran_behind_failed {
             0 => {}
