@@ -45,7 +45,9 @@ use tokio::{
 use tracing::{debug, warn};
 
 use self::folder::Folder;
-pub(crate) use self::form::{Answer, Request, WaitSignal};
+#[cfg(test)]
+pub(crate) use self::form::WaitSignal;
+pub(crate) use self::form::{Answer, Request};
 
 /// The variable with the path of the socket.
 pub(crate) const SOCKET: &str = "WINDLASS_TASK_SOCKET";

@@ -9,7 +9,7 @@ use windlass::{
 };
 
 #[expect(dead_code, reason = "the program of the example")]
-#[path = "../../examples/approval.rs"]
+#[path = "../../../examples/approval.rs"]
 mod example;
 
 #[rustfmt::skip]
