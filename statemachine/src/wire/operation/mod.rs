@@ -133,10 +133,6 @@ pub(crate) enum LineForm {
 
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-}
-
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct DeleteForm {
     /// The task.
     task: TaskId,
