@@ -37,9 +37,12 @@ const COMPLETIONS: [(&str, &str); 3] = [
 ///
 /// When a step fails; names it.
 pub(super) fn rehearse(protoc: &Path, triple: &str, asked: &Rehearsal) -> Result<(), String> {
-    delete_old(|name| is_archive(name))?;
+    delete_old(is_archive)?;
     let program = match &asked.program {
-        Some(program) => program.clone(),
+        Some(program) => {
+            eprintln!("    NOT BUILT: {} is packed as it is", program.display());
+            program.clone()
+        }
         None => build(protoc, asked.target.as_deref())?,
     };
     elf::check(&program, triple, asked.glibc)?;
