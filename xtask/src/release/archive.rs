@@ -12,9 +12,6 @@ use super::{
 };
 use crate::{cargo, root, run, target};
 
-/// The features of the released program: every store and every exporter.
-pub(super) const FEATURES: &str = "etcd,otlp";
-
 /// Files of the repository that go into the archive as they are.
 const TEXTS: [&str; 4] = [
     "LICENSE-MIT",
@@ -85,7 +82,7 @@ fn build(protoc: &Path, triple: Option<&str>) -> Result<PathBuf, String> {
         "--package",
         "windlass-cli",
     ]);
-    build.args(["--features", FEATURES]);
+    build.args(["--features", targets::FEATURES]);
     let folder = match triple {
         Some(triple) => {
             build.args(["--target", triple]);

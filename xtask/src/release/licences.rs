@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use super::{archive::FEATURES, fault, name};
+use super::{fault, name, targets::FEATURES};
 use crate::cargo;
 
 /// How the names of files with a licence begin, in capitals.
