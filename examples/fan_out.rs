@@ -10,12 +10,13 @@
 use windlass::{BoxError, Client, Message, NewTask, Runner, TaskContext, store::Store};
 
 /// The first run submits the parts; the second one joins them.
-async fn speech(task: TaskContext, client: Client) -> Result<Message, BoxError> {
+async fn speech(task: TaskContext) -> Result<Message, BoxError> {
     if !task.waited().is_empty() {
         let mut words = Vec::new();
-        for part in task.waited() {
+        let mut parts = task.waited().outputs::<String>();
+        while let Some(part) = parts.next().await? {
             println!("{} {}", part.task, part.outcome);
-            words.push(client.wait(&part.task).await?.result::<String>()?);
+            words.push(part.output?);
         }
         return Ok(Message::complete_with(words.join(" ")));
     }
@@ -42,9 +43,8 @@ async fn shout(task: TaskContext) -> Result<Message, BoxError> {
 async fn main() -> Result<(), BoxError> {
     let store = Store::open("memory:").await?;
     let client = Client::new(&store);
-    let reads = client.clone();
     let runner = Runner::builder(&store)
-        .handler("speech", move |task| speech(task, reads.clone()))
+        .handler("speech", speech)
         .handler("shout", shout)
         .start()
         .await?;

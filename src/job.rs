@@ -16,14 +16,9 @@
 //! use serde::{Deserialize, Serialize};
 //! use windlass::{BoxError, Client, Job, Message, NewTask, Runner, Store, TaskContext};
 //!
-//! #[derive(Serialize, Deserialize)]
+//! #[derive(Serialize, Deserialize, Job)]
+//! #[job(kind = "countdown", data = u32, output = String)]   // what a checkpoint keeps, what the task completes with
 //! struct Countdown { from: u32 }
-//!
-//! impl Job for Countdown {
-//!     const KIND: &str = "countdown";
-//!     type Data = u32;        // what a checkpoint keeps
-//!     type Output = String;   // what the task completes with
-//! }
 //!
 //! async fn count_down(task: TaskContext<Countdown>) -> Result<Message<Countdown>, BoxError> {
 //!     let mut left = task.data()?.unwrap_or(task.job().from);
@@ -47,8 +42,54 @@
 //! # runner.shutdown().await;
 //! # Ok(()) }
 //! ```
+//!
+//! The derive implements the trait [`Job`]; an `impl Job for Countdown` does the same by hand.
 
 pub use windlass_statemachine::job::{Job, TaskData, TaskOutput, TaskType, Untyped};
+
+/// Implements [`Job`] for a struct or an enum, as its attribute `#[job(…)]` says. The type also has to implement
+/// [`Serialize`](serde::Serialize) and [`Deserialize`](serde::Deserialize).
+///
+/// | attribute | takes | by default |
+/// |---|---|---|
+/// | `kind` | the name under which tasks are stored: `kind = "countdown"` | none: it is required, so that a renamed type keeps its tasks |
+/// | `data` | [`Job::Data`], a type: `data = u32` | `()` |
+/// | `output` | [`Job::Output`], a type: `output = String` | `()` |
+/// | `data_version` | [`Job::DATA_VERSION`], a number | 1 |
+/// | `migrate` | [`Job::migrate`], the path of a function: `migrate = older_poll` | the data is read as the present type |
+/// | `retry` | [`Job::retry`], code that makes a [`Retry`](crate::Retry) | the policy of the kind on the node |
+/// | `limits` | [`Job::limits`], code that makes an array of [`Limit`](crate::Limit)s; it may use `self` and `?` | no limits |
+/// | `crate` | the path of the library: `crate = my_crate::windlass` | `::windlass` |
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use serde::{Deserialize, Serialize};
+/// use windlass::{Job, Limit, NewTask, Retry};
+///
+/// #[derive(Serialize, Deserialize, Job)]
+/// #[job(kind = "call", data = u32, output = String)]
+/// #[job(retry = Retry::exponential(3, Duration::from_secs(60)))]
+/// #[job(limits = [Limit::at_once(format!("customer={}", self.customer), 2)?])]
+/// struct Call { customer: String }
+///
+/// let task = NewTask::of(Call { customer: "acme".into() }).build()?.task;
+/// assert_eq!((task.kind.as_str(), task.limits[0].key()), ("call", "customer=acme"));
+/// assert_eq!(task.retry, Some(Retry::exponential(3, Duration::from_secs(60))));
+/// # Ok::<(), windlass::Invalid>(())
+/// ```
+///
+/// A name that is no attribute does not compile: `a job has no attribute `name`; the attributes are kind, data, output, …`.
+///
+/// ```compile_fail
+/// # use serde::{Deserialize, Serialize};
+/// #[derive(Serialize, Deserialize, windlass::Job)]
+/// #[job(name = "call")]
+/// struct Call;
+/// ```
+pub use windlass_macros::Job;
 
 use crate::{StatefulHandler, handler::Typed};
 

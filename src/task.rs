@@ -82,8 +82,8 @@ impl<J> fmt::Debug for NewTask<J> {
 }
 
 impl<J: Job> NewTask<J> {
-    /// Returns a task of a [`Job`], with the defaults of a new task. Without options, pass the job
-    /// itself: it converts into a task.
+    /// Returns a task of a [`Job`], with the retry policy ([`Job::retry`]) and the limits ([`Job::limits`]) of the job.
+    /// Without options, pass the job itself: it converts into a task.
     ///
     /// # Example
     ///
@@ -104,7 +104,10 @@ impl<J: Job> NewTask<J> {
     /// # Ok::<(), windlass::Invalid>(())
     /// ```
     pub fn of(job: J) -> Self {
-        Self::with(Kind::new(J::KIND), Json::new("props", &job))
+        let mut task = Self::with(Kind::new(J::KIND), Json::new("props", &job));
+        task.retry = J::retry();
+        task.terms.of_job(job.limits());
+        task
     }
 }
 
@@ -225,8 +228,8 @@ impl<J> NewTask<J> {
         self
     }
 
-    /// Sets the retry policy, which decides what follows a failed attempt; the kind's policy by
-    /// default.
+    /// Sets the retry policy, which decides what follows a failed attempt: by default that of the [`Job`]
+    /// ([`Job::retry`]), or else that of the kind on the node that runs the task.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = Some(retry);
         self

@@ -312,6 +312,7 @@ impl From<WorkerError> for Problem {
             WorkerError::Store(error) => return error.into(),
             WorkerError::Secret(_) => (StatusCode::FORBIDDEN, "secret"),
             WorkerError::Stale { .. } => (StatusCode::CONFLICT, "stale"),
+            WorkerError::Lost { .. } => (StatusCode::CONFLICT, "lost"),
             WorkerError::Over(_) => (StatusCode::GONE, "over"),
             _ => (StatusCode::SERVICE_UNAVAILABLE, "unusable"),
         };

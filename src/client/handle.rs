@@ -184,6 +184,15 @@ pub enum WaitError {
 }
 
 impl Done {
+    /// Returns how a task ended that did not complete.
+    pub(crate) fn failed(&self) -> TaskFailed {
+        TaskFailed {
+            id: self.task.id.clone(),
+            code: self.code(),
+            error: self.error().map(str::to_owned),
+        }
+    }
+
     /// Returns the result with which the task completed, as JSON; `None` when it completed without
     /// one, or did not complete.
     pub fn result_json(&self) -> Option<&Json> {
@@ -202,11 +211,7 @@ impl Done {
     /// result is not of that type.
     pub fn result<T: DeserializeOwned>(&self) -> Result<T, WaitError> {
         let TaskStatus::Completed { result } = &self.state.status else {
-            return Err(WaitError::Failed(TaskFailed {
-                id: self.task.id.clone(),
-                code: self.code(),
-                error: self.error().map(str::to_owned),
-            }));
+            return Err(WaitError::Failed(self.failed()));
         };
         let result = result.clone().unwrap_or_else(Json::null);
         result.get("result").map_err(WaitError::Unreadable)

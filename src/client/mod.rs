@@ -2,6 +2,7 @@
 
 pub mod activity;
 mod author;
+mod by_id;
 mod command;
 mod counted;
 mod edit;
@@ -13,6 +14,7 @@ mod log;
 mod missing;
 mod nodes;
 mod not_run;
+mod notes;
 mod of_kind;
 mod pages;
 mod purge;
@@ -27,8 +29,9 @@ mod wait_none;
 mod waiting;
 mod waits;
 
-use windlass_statemachine::{Author, Invalid, TaskId, Trace};
+use windlass_statemachine::{Author, Invalid, Job, Note, TaskId, Trace};
 
+pub(crate) use by_id::{AIM, ById};
 pub use counted::{HeldBack, KindStats, Stats};
 pub use failures::{Failure, Failures};
 pub use graph::{Around, Graph};
@@ -42,12 +45,9 @@ pub use transaction::TransactionBuilder;
 pub use waiting::Waiting;
 pub use waits::{Selector, WaitReason};
 
-use crate::{
-    job::Job,
-    store::{
-        Change, ChangeStream, Cursor, Error, Filter, Order, Page, Query, Store, TaskCount,
-        TaskPage, TaskRecord, rules,
-    },
+use crate::store::{
+    Change, ChangeKind, ChangeStream, Cursor, Error, Filter, Order, Page, Query, Store, TaskCount,
+    TaskPage, TaskRecord, rules,
 };
 
 /// Reads and changes the tasks of a namespace. A client has no state of its own; clones are
@@ -76,6 +76,8 @@ use crate::{
 pub struct Client {
     store: Store,
     by: Author,
+    /// The note of the commands that it sends.
+    note: Option<Note>,
     /// The place in a trace to which its changes belong.
     trace: Option<Trace>,
 }
@@ -98,7 +100,17 @@ impl Client {
         Self {
             store: store.clone(),
             by: author::of_process(),
+            note: None,
             trace: None,
+        }
+    }
+
+    /// Returns the client of the handler of a task, whose changes name the task as their author.
+    pub(crate) fn of_task(store: &Store, task: &TaskId, trace: Option<Trace>) -> Self {
+        Self {
+            store: store.clone(),
+            by: Author::task(task),
+            trace,
         }
     }
 
@@ -254,7 +266,7 @@ impl Client {
         only(self.retry_many(vec![name(id)?]).await)
     }
 
-    /// Returns the history of a task, oldest first: at most the last `limit` changes.
+    /// Returns the history of a task, oldest first: at most the last `limit` changes, with the notes of its commands.
     ///
     /// # Errors
     ///
@@ -264,7 +276,14 @@ impl Client {
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
         limit: u32,
     ) -> Result<Vec<Change>, Error> {
-        self.store.registry().history(&name(id)?, limit).await
+        let id = name(id)?;
+        let registry = self.store.registry();
+        let mut history = registry.history(&id, limit).await?;
+        let is_sent = |change: &Change| matches!(change.what, ChangeKind::Commanded { .. });
+        if history.iter().any(is_sent) {
+            notes::add(&mut history, &registry.commands(&id).await?);
+        }
+        Ok(history)
     }
 
     /// Returns a stream of the changes of the namespace: from now on (`None`), or after the change

@@ -5,11 +5,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicBool};
 use tokio::{sync::watch, time::Instant};
 use windlass_statemachine::{
     ActionKind, AwaitedSignal, ErrorEntry, Fence, Json, Message, Outcome, Progress, StateKind,
-    Task, TaskState, Waited, Waits,
+    Task, TaskState, Waits,
 };
 
-use super::{asks::AskRunner, log_buffer::RunLog, props::Held, signals::Received, state::Shared};
-use crate::clock::Clock;
+use super::{
+    asks::AskRunner, log_buffer::RunLog, outputs::WaitedTasks, props::Held, signals::Received,
+    state::Shared,
+};
+use crate::{clock::Clock, store::Store};
 
 /// One attempt of a task, as its runner starts it.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(crate) struct Attempt {
     pub(crate) lease_until: watch::Receiver<Instant>,
     /// The values that the handlers of the node share.
     pub(crate) shared: Shared,
+    /// The store of the node.
+    pub(crate) store: Arc<Store>,
     pub(crate) span: tracing::Span,
     pub(crate) clock: Arc<dyn Clock>,
     /// How many lines the handlers of this claim have logged before.
@@ -49,7 +54,7 @@ pub(crate) struct RunData {
     /// The version of the data that the handler writes.
     pub(crate) writes_version: u32,
     pub(crate) last_error: Option<ErrorEntry>,
-    pub(crate) waited: Vec<Waited>,
+    pub(crate) waited: WaitedTasks,
     pub(crate) awaited_signal: Option<Box<AwaitedSignal>>,
     /// Whether the wait before the run was ended by its deadline.
     pub(super) wait_expired: bool,
@@ -64,6 +69,7 @@ pub(crate) struct RunData {
     pub(super) log: Mutex<RunLog>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) shared: Shared,
+    pub(super) store: Arc<Store>,
     /// Shared with each error about unreadable props.
     pub(super) props_error: OnceLock<Arc<Held>>,
     pub(crate) node_fault: Mutex<Option<String>>,
@@ -90,7 +96,10 @@ impl RunData {
             })),
             writes_version: attempt.data_version,
             last_error: state.errors.last().cloned(),
-            waited: state.waits.as_deref().map_or_else(Vec::new, Waits::waited),
+            waited: WaitedTasks::new(
+                state.waits.as_deref().map_or_else(Vec::new, Waits::waited),
+                attempt.store.clone(),
+            ),
             awaited_signal: state.awaited_signal.clone(),
             wait_expired: state.wait_expired(),
             fence: attempt.fence,
@@ -102,6 +111,7 @@ impl RunData {
             log: Mutex::new(RunLog::after(attempt.logged)),
             clock: attempt.clock,
             shared: attempt.shared,
+            store: attempt.store,
             props_error: OnceLock::new(),
             node_fault: Mutex::new(None),
             span: attempt.span,

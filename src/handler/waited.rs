@@ -1,13 +1,13 @@
 //! A running handler's view of the tasks that it has waited for.
 
-use windlass_statemachine::{AwaitedSignal, Invalid, Message, TaskType, Waited};
+use windlass_statemachine::{AwaitedSignal, Invalid, Message, TaskType};
 
-use super::TaskContext;
+use super::{TaskContext, outputs::WaitedTasks};
 
 impl<J: TaskType> TaskContext<J> {
     /// Returns the tasks that this run has waited for, in the order in which they were named, each
     /// with its outcome. Empty for a run that has waited for none. Every attempt of the run gets
-    /// the same list.
+    /// the same list. [`outputs`](WaitedTasks::outputs) reads the results of the tasks, a few at a time.
     ///
     /// # Example
     ///
@@ -22,7 +22,7 @@ impl<J: TaskType> TaskContext<J> {
     /// # fn is_handler(_: impl windlass::StatefulHandler) {}
     /// # is_handler(report);
     /// ```
-    pub fn waited(&self) -> &[Waited] {
+    pub fn waited(&self) -> &WaitedTasks {
         &self.run.waited
     }
 

@@ -111,6 +111,7 @@ mod tests {
     use crate::{
         async_trait,
         handler::{AskRunner, Attempt, RunData, Shared, Signals},
+        store::Store,
     };
 
     struct Notes(Arc<AtomicBool>);
@@ -139,6 +140,7 @@ mod tests {
                 data_version: 1,
                 lease_until: watch::channel(Instant::now() + left).1,
                 shared: Shared::default(),
+                store: Store::in_memory(crate::clock::SystemClock::shared()).into(),
                 span: tracing::Span::none(),
                 clock: crate::clock::SystemClock::shared(),
                 logged: 0,

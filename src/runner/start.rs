@@ -147,6 +147,7 @@ impl Builder {
         let (unstored, unstored_rx) = watch::channel(Unstored::default());
         let engine = Engine::new(Dependencies {
             coordinator: coordinator.clone(),
+            store: Arc::new(store.clone()),
             clock: store.clock().clone(),
             node: node.clone(),
             config,

@@ -48,9 +48,9 @@ pub use model::{
     LogCursor, LogLine, LogPage, LogPart, LogQuery, LogWrite, Logged, NamedValue, NewWorker,
     NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec, NodeStatus, Order, Page, Part,
     PartLine, Place, Purge, Query, QueuedNodeCommand, Reason, Refusal, Refusals, RefusedRows,
-    RemoteHandler, RemoteWorker, SetValue, Span, Speaker, StoredLog, Submitted, TaskCount,
-    TaskGroup, TaskPage, TaskRecord, TaskStats, TaskView, TimeRange, Transaction, WaitKind,
-    WorkerRecord, read_line, read_line_at,
+    RemoteHandler, RemoteWorker, SetValue, Shown, Span, Speaker, Standing, StateWord, StoredLog,
+    Submitted, TaskCount, TaskGroup, TaskPage, TaskRecord, TaskStats, TaskView, TimeRange,
+    Transaction, WaitKind, WorkerRecord, read_line, read_line_at,
 };
 pub use moment::{Moment, PastTasks};
 pub use registry::{ChangeStream, Registry};
@@ -135,10 +135,7 @@ impl Store {
             return Ok(Self::from_parts(store.clone(), store, clock));
         }
         match url.split_once(':') {
-            Some(("memory", "")) => {
-                let store = Arc::new(memory::MemoryStore::new(clock.clone()));
-                Ok(Self::from_parts(store.clone(), store, clock))
-            }
+            Some(("memory", "")) => Ok(Self::in_memory(clock)),
             #[cfg(feature = "etcd")]
             Some(("etcd" | "etcds", _)) => {
                 let options = etcd::Options::parse(url)?.with_environment()?;
@@ -158,6 +155,12 @@ impl Store {
             )
             .into()),
         }
+    }
+
+    /// Returns an empty store in memory.
+    pub(crate) fn in_memory(clock: Arc<dyn Clock>) -> Self {
+        let store = Arc::new(memory::MemoryStore::new(clock.clone()));
+        Self::from_parts(store.clone(), store, clock)
     }
 
     /// Makes a store from a coordinator and a registry on the same data.

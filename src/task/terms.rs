@@ -14,6 +14,8 @@ pub(super) struct NewTerms {
     end_by: Option<Wake>,
     unique: Option<Result<Unique, Invalid>>,
     limits: Vec<Limit>,
+    /// Why the limits of the job are refused.
+    wrong: Option<Invalid>,
     /// The labels whose values are keys of limits, each with its number.
     by_label: Vec<(String, u32)>,
     meta: Meta,
@@ -28,9 +30,18 @@ impl NewTerms {
             end_by: task.end_by.map(Wake::At),
             unique: task.unique.clone().map(Ok),
             limits: task.limits.clone(),
+            wrong: None,
             by_label: Vec::new(),
             meta: task.meta.clone(),
             free_id: task.free_id,
+        }
+    }
+
+    /// Takes the limits of a job.
+    pub(super) fn of_job(&mut self, limits: Result<Vec<Limit>, Invalid>) {
+        match limits {
+            Ok(limits) => self.limits = limits,
+            Err(wrong) => self.wrong = Some(wrong),
         }
     }
 
@@ -40,6 +51,9 @@ impl NewTerms {
         (task.start_by, submit.start_within) = split(self.start_by);
         (task.end_by, submit.end_within) = split(self.end_by);
         task.unique = self.unique.transpose()?;
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
         task.limits = self.limits;
         task.meta = self.meta;
         task.free_id = self.free_id;

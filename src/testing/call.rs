@@ -1,4 +1,6 @@
-//! [`run`] and [`Call`]: one run of a handler, without a store.
+//! [`run`] and [`Call`]: one run of a handler, without a node.
+
+mod waited;
 
 mod time;
 
@@ -10,8 +12,7 @@ use tokio::{
     time::Instant,
 };
 use windlass_statemachine::{
-    Command, Fence, Invalid, Json, Message, StopReason, TaskId, TaskType, WaitOutcome, Waited,
-    machine::Signal,
+    Command, Fence, Invalid, Json, Message, StopReason, TaskType, machine::Signal,
 };
 
 use super::{abort::AbortOnDrop, ran::Ran};
@@ -24,7 +25,7 @@ use crate::{
     runner::spawn::{self, Ended},
 };
 
-/// Runs a handler once with these props and data, without a store, and returns the result.
+/// Runs a handler once with these props and data, without a node, and returns the result.
 ///
 /// `data` is the data of the last run; `None` for a first run. [`Call`] sets everything else.
 ///
@@ -79,7 +80,8 @@ pub async fn run<J: TaskType, M: 'static>(
 /// # Defaults
 ///
 /// Kind and id `test`, props `null`, no data, attempt 1, incarnation 0, fence 1, 12 s of lease, no
-/// commands, no wait before the run, 2030-01-01T00:00:00Z.
+/// commands, no wait before the run, 2030-01-01T00:00:00Z, and an empty store in memory for the
+/// [client](TaskContext::client) of the handler.
 ///
 /// # Caveats
 ///
@@ -118,7 +120,7 @@ pub struct Call {
     incarnation: u32,
     fence: u64,
     lease_left: Duration,
-    waited: Vec<Waited>,
+    around: waited::Around,
     time: time::Time,
     signals: Vec<Signal>,
     after_checkpoints: usize,
@@ -142,7 +144,7 @@ impl Call {
             incarnation: 0,
             fence: 1,
             lease_left: Duration::from_secs(12),
-            waited: Vec::new(),
+            around: waited::Around::default(),
             time: time::Time::default(),
             signals: Vec::new(),
             after_checkpoints: 0,
@@ -231,30 +233,6 @@ impl Call {
         self
     }
 
-    /// Adds a task that the run has waited for, with its outcome.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use windlass::{BoxError, Message, TaskContext, WaitOutcome, testing::Call};
-    ///
-    /// async fn join(task: TaskContext) -> Message {
-    ///     let waited = task.waited().iter();
-    ///     Message::complete_with(waited.filter(|one| one.outcome == WaitOutcome::Completed).count())
-    /// }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
-    /// let call = Call::new()
-    ///     .waited("a".parse()?, WaitOutcome::Completed)
-    ///     .waited("b".parse()?, WaitOutcome::Failed);
-    /// assert_eq!(call.run(join).await?.result()?, Some(1));
-    /// # Ok(()) }
-    /// ```
-    pub fn waited(mut self, task: TaskId, outcome: WaitOutcome) -> Self {
-        self.waited.push(Waited::new(task, outcome));
-        self
-    }
-
     /// Adds a command, or a signal, that the handler gets.
     pub fn command(mut self, command: Command) -> Self {
         let order = self.signals.len() as u64 + 1;
@@ -312,7 +290,9 @@ impl Call {
     ) -> Result<Ran, Invalid> {
         let handler = Typed::new(handler);
         let task = Arc::new(self.task.build()?.task);
-        let mut state = self.time.state(&self.waited)?;
+        let clock = self.time.clock();
+        let mut state = self.time.state(&self.around.waited()?)?;
+        let store = self.around.into_store(clock.clone()).await?;
         state.data = self.data?;
         state.data_version = self.data_version.unwrap_or(handler.data_version());
         state.incarnation = self.incarnation;
@@ -336,8 +316,9 @@ impl Call {
             data_version: handler.data_version(),
             lease_until,
             shared: self.shared,
+            store: Arc::new(store),
             span,
-            clock: self.time.clock(),
+            clock,
             logged: 0,
         };
         let data = Arc::new(RunData::new(attempt, &state, received, asks));

@@ -1,6 +1,6 @@
 //! [`WorkerError`]: why a request of a remote worker was refused.
 
-use windlass_statemachine::{Invalid, NodeName};
+use windlass_statemachine::{Fence, Invalid, NodeName, TaskId};
 
 use crate::store::Error;
 
@@ -31,6 +31,16 @@ pub enum WorkerError {
     /// The lease of the worker is over, and with it its claims.
     #[error("the lease of worker '{0}' is over; stop every handler, and register again")]
     Over(NodeName),
+    /// The run, or its claim, is over.
+    #[error(
+        "the worker no longer has the claim {fence} of task '{task}', or its run is over; abort the handler"
+    )]
+    Lost {
+        /// The task.
+        task: TaskId,
+        /// The fence of the claim.
+        fence: Fence,
+    },
     /// The store has failed.
     #[error(transparent)]
     Store(Error),

@@ -21,9 +21,10 @@ mod secret;
 mod sweep_tests;
 mod task;
 mod turn;
+mod waited;
 mod worker;
 
-pub use self::error::WorkerError;
+pub use self::{error::WorkerError, waited::WaitedRecords};
 
 use std::sync::Arc;
 
@@ -32,7 +33,9 @@ use windlass_statemachine::{Kind, NodeName, task::Labels};
 
 use self::{
     desk::Desk,
-    protocol::{Exchange, Exchanged, Leave, Register, Registered, ReportItems, Reported},
+    protocol::{
+        Exchange, Exchanged, Leave, ReadWaited, Register, Registered, ReportItems, Reported,
+    },
 };
 use crate::store::Store;
 
@@ -156,6 +159,21 @@ impl Workers {
     ) -> Result<Reported, WorkerError> {
         self.start().await;
         report::report(self.desk.clone(), worker.clone(), request).await
+    }
+
+    /// Reads the tasks that a run of a worker has waited for: at most 100, and about 1 MiB of results. Changes nothing, and
+    /// any server may answer.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkerError::Lost`] when the worker does not have that claim, or another run of it;
+    /// [`WorkerError::Invalid`] (field `limit`), [`WorkerError::Secret`], [`WorkerError::Over`], [`WorkerError::Store`].
+    pub async fn waited(
+        &self,
+        worker: &NodeName,
+        request: &ReadWaited,
+    ) -> Result<WaitedRecords, WorkerError> {
+        waited::read(&self.desk, worker, request).await
     }
 
     /// Ends the lease of a worker, and releases its claims.

@@ -7,7 +7,7 @@ use windlass_statemachine::{Invalid, Kind};
 use super::{
     desk::Desk,
     error::WorkerError,
-    protocol::{Offer, Register, Registered, VERSION},
+    protocol::{Offer, READS_WAITED, Register, Registered, VERSION},
     secret,
 };
 use crate::store::{NewWorker, NodeSpec, RemoteHandler, RemoteWorker};
@@ -40,7 +40,7 @@ pub(super) async fn register(
     Ok(Registered {
         worker: record.lease.node.clone(),
         protocol: VERSION,
-        features: Vec::new(),
+        features: vec![READS_WAITED.to_owned()],
         ttl_ms,
         wait_ms: ttl_ms / 4,
         seq: record.speaker.seq.max(worker.last_seq().await),

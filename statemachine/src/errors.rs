@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeName, fingerprint, job::FIRST_DATA_VERSION};
+use crate::{NodeName, fingerprint, json::FIRST_DATA_VERSION};
 
 /// What the error of a lost node says of it.
 const LOST: &str = "was lost while it had the task";

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Invalid, Json};
-
-/// The data version of a kind that declares none.
-pub const FIRST_DATA_VERSION: u32 = 1;
+pub use crate::json::FIRST_DATA_VERSION;
+use crate::{Invalid, Json, Limit, Retry};
 
 /// Any error that a handler may return with `?`.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -101,6 +99,45 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
     fn migrate(from: u32, data: Json) -> Result<Self::Data, BoxError> {
         let _ = from;
         Ok(data.get("data")?)
+    }
+
+    /// Returns the retry policy of new tasks of this type; `None`, the default, for the policy of the kind on the node that runs
+    /// the task. A policy that a new task is given replaces it. Tasks of the kind that other programs submit without this
+    /// type do not have it.
+    fn retry() -> Option<Retry> {
+        None
+    }
+
+    /// Returns the limits of a new task with these props: none by default. They are added to those that the new task is given.
+    /// Tasks of the kind that other programs submit without this type do not have them.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] of a limit. The submit of the task fails with it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use serde::{Deserialize, Serialize};
+    /// use windlass_statemachine::{Invalid, Job, Limit};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Call { customer: String }
+    ///
+    /// impl Job for Call {
+    ///     const KIND: &str = "call";
+    ///     type Data = ();
+    ///     type Output = ();
+    ///
+    ///     fn limits(&self) -> Result<Vec<Limit>, Invalid> {
+    ///         Ok(vec![Limit::at_once(format!("customer={}", self.customer), 3)?])
+    ///     }
+    /// }
+    /// assert_eq!(Call { customer: "acme".into() }.limits()?[0].key(), "customer=acme");
+    /// # Ok::<(), Invalid>(())
+    /// ```
+    fn limits(&self) -> Result<Vec<Limit>, Invalid> {
+        Ok(Vec::new())
     }
 }
 

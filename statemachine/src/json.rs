@@ -14,6 +14,9 @@ use serde_json::value::RawValue;
 
 use crate::{Invalid, plain};
 
+/// The version of the data of a kind that declares none.
+pub const FIRST_DATA_VERSION: u32 = 1;
+
 /// A JSON document, kept as its text: cheap to clone and to store. No number in it is rounded: a
 /// 64-bit or larger integer comes out as it went in.
 ///

@@ -12,9 +12,10 @@ use std::{
 };
 
 /// Where the sources and the documents are.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     "src",
     "statemachine",
+    "macros",
     "exec",
     "server",
     "cli",

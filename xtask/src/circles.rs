@@ -16,8 +16,9 @@ use std::{
 use self::imports::{resolve, uses};
 
 /// The sources of the crates.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "statemachine/src",
+    "macros/src",
     "src",
     "exec/src",
     "server/src",

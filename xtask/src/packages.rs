@@ -5,8 +5,9 @@ use std::{fs, path::Path, process::Command};
 use super::{cargo, root, run, target};
 
 /// The crates that are published, each after those that it depends on.
-pub(crate) const PUBLISHED: [&str; 5] = [
+pub(crate) const PUBLISHED: [&str; 6] = [
     "windlass-statemachine",
+    "windlass-macros",
     "windlass",
     "windlass-exec",
     "windlass-server",

@@ -19,7 +19,10 @@ use windlass::{
         FailuresForm, GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm,
         TaskWhyForm, TimeForm, WhyForm,
     },
-    workers::protocol::{Exchange, Exchanged, Leave, Register, Registered, ReportItems, Reported},
+    workers::protocol::{
+        Exchange, Exchanged, Leave, ReadWaited, Register, Registered, ReportItems, Reported,
+        WaitedResults,
+    },
 };
 use windlass_server::{MaskForm, TokenForm, schema};
 
@@ -89,6 +92,7 @@ fn forms() -> Vec<(Form, Value)> {
         ),
         lenient::<Exchange>("worker-exchange", "`POST /v1/workers/{name}/exchange`."),
         lenient::<ReportItems>("worker-report", "`POST /v1/workers/{name}/report`."),
+        lenient::<ReadWaited>("worker-waited", "`POST /v1/workers/{name}/waited`."),
         lenient::<Leave>("worker-leave", "`POST /v1/workers/{name}/leave`."),
         output::<RecordForm<'_>>("record", "A line of `windlass list`."),
         output::<get::Full<'_>>("get", "`windlass get`."),
@@ -170,6 +174,10 @@ fn forms() -> Vec<(Form, Value)> {
         open_output::<Reported>(
             "worker-reported",
             "The answer to `POST /v1/workers/{name}/report`.",
+        ),
+        open_output::<WaitedResults>(
+            "worker-waited-results",
+            "The answer to `POST /v1/workers/{name}/waited`.",
         ),
     ]
 }

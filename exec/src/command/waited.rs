@@ -13,6 +13,6 @@ pub(super) fn json(task: &TaskContext) -> Option<String> {
     if waited.is_empty() {
         return None;
     }
-    let json = serde_json::to_string(waited).ok()?;
+    let json = serde_json::to_string(&**waited).ok()?;
     (json.len() <= MOST_WAITED).then_some(json)
 }

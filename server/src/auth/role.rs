@@ -27,7 +27,8 @@ pub enum Role {
     Read,
     /// Also submits, commands, reschedules, retries and deletes tasks.
     Operate,
-    /// Runs tasks as a remote worker: registers, exchanges, reports and leaves. Reads and changes nothing else.
+    /// Runs tasks as a remote worker: registers, exchanges, reports, reads the results of the tasks that its tasks have waited
+    /// for, and leaves. Reads and changes nothing else.
     Work,
     /// Does everything: also commands nodes, purges, and makes and revokes tokens.
     Admin,

@@ -74,7 +74,9 @@ fn refusals(path: &str, method: &Method) -> impl Iterator<Item = &'static Refusa
     let has_body = !method.bodies.is_empty();
     // A worker that no server knows is over.
     let is_worker = path.starts_with("/v1/workers");
-    let may_be_over = path.ends_with("/exchange") || path.ends_with("/report");
+    let may_be_over = ["/exchange", "/report", "/waited"]
+        .iter()
+        .any(|request| path.ends_with(request));
     let names = path.contains('{') && !is_worker
         || path == "/v1/transactions"
         || path == "/v1/schedule-times";

@@ -24,8 +24,13 @@ pub(super) async fn answered(
         let set = fixture.send(set.body(Body::from(body)).unwrap()).await;
         assert_eq!(set.status.as_u16(), 204, "{}", set.text);
     }
+    let mut run = Value::Null;
     if path.starts_with("/v1/workers/") {
-        fixture.register(path.ends_with("/report")).await;
+        let waits = path.ends_with("/waited");
+        let after: &[&str] = if waits { &["report-1"] } else { &[] };
+        let has_claimed = waits || path.ends_with("/report");
+        let mut last = fixture.register(has_claimed, after).await;
+        run = last["claims"][0].take();
     }
     let example = &answer.example;
     let path = example.path.replace("ORDER", &fixture.order.to_string());
@@ -40,6 +45,12 @@ pub(super) async fn answered(
     let mut body = example.body.to_owned();
     if body.contains("KEY") {
         body = body.replace("KEY", &fixture.bulk_key().await);
+    }
+    if path.ends_with("/waited") {
+        // The run that the worker has.
+        let mut form: Value = serde_json::from_str(&body).unwrap();
+        (form["fence"], form["run"]) = (run["fence"].take(), run["run"].take());
+        body = form.to_string();
     }
     let request = request.body(Body::from(body)).unwrap();
     let answered = fixture.send(request).await;

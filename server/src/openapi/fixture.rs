@@ -112,9 +112,13 @@ impl Fixture {
         counted["key"].as_str().unwrap().to_owned()
     }
 
-    /// Registers the worker of the examples, for which there is a task; `has_claimed` after its first exchange.
-    pub(super) async fn register(&self, has_claimed: bool) {
-        let thumb = NewTask::new("thumbnail").id("thumb-1");
+    /// Registers the worker of the examples, for which there is a task that waits for these; `has_claimed` after its first
+    /// exchange. Returns its last answer.
+    pub(super) async fn register(&self, has_claimed: bool, after: &[&str]) -> Value {
+        let mut thumb = NewTask::new("thumbnail").id("thumb-1");
+        if !after.is_empty() {
+            thumb = thumb.after(after.iter().copied());
+        }
         self.client
             .submit(thumb.props(&json!({"url": "a.png"})))
             .await
@@ -127,12 +131,15 @@ impl Fixture {
             ("POST /v1/workers", register),
             ("POST /v1/workers/py-1/exchange", exchange),
         ];
+        let mut last = Value::Null;
         for (line, body) in requests.into_iter().take(1 + usize::from(has_claimed)) {
             let request = self.by(&self.admin, line);
             let request = request.body(Body::from(body.to_string())).unwrap();
             let answered = self.send(request).await;
             assert_eq!(answered.status, 200, "{line}: {}", answered.text);
+            last = serde_json::from_str(&answered.text).unwrap();
         }
+        last
     }
 
     pub(super) async fn send(&self, request: Request<Body>) -> Answered {

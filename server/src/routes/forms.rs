@@ -17,7 +17,10 @@ use windlass::{
         FailuresForm, GraphForm, RecordForm, ScheduleActionForm, ScheduleForm, StatsForm,
         TaskWhyForm, WhyForm,
     },
-    workers::protocol::{Exchange, Exchanged, Leave, Register, Registered, ReportItems, Reported},
+    workers::protocol::{
+        Exchange, Exchanged, Leave, ReadWaited, Register, Registered, ReportItems, Reported,
+        WaitedResults,
+    },
 };
 
 use super::{
@@ -131,6 +134,8 @@ pub(crate) fn schema(name: &str) -> Value {
         "worker-exchanged" => open_output::<Exchanged>(),
         "worker-report" => lenient::<ReportItems>(),
         "worker-reported" => open_output::<Reported>(),
+        "worker-waited" => lenient::<ReadWaited>(),
+        "worker-waited-results" => open_output::<WaitedResults>(),
         "worker-leave" => lenient::<Leave>(),
         other => panic!("the form '{other}' of the table has no schema"),
     }

@@ -87,13 +87,15 @@ use super::{
 use crate::{
     balancer::{Balancer, Peer},
     clock::Clock,
-    store::{Coordinator, Error, Lease, NodeCommandId},
+    store::{Coordinator, Error, Lease, NodeCommandId, Store},
     telemetry::NodeMetrics,
 };
 
 /// The parts of an engine.
 pub(super) struct Dependencies {
     pub(super) coordinator: Arc<dyn Coordinator>,
+    /// The store of the node, for the clients of handlers.
+    pub(super) store: Arc<Store>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) node: NodeName,
     pub(super) config: NodeConfig,

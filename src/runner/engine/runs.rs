@@ -58,6 +58,7 @@ impl Engine {
             data_version: slot.kind.config.writes_version(),
             lease_until: self.deps.until.clone(),
             shared: self.deps.kinds.shared.clone(),
+            store: self.deps.store.clone(),
             span,
             clock: self.deps.clock.clone(),
             logged: slot.log.as_ref().map_or(0, |log| log.last),

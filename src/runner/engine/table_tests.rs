@@ -74,6 +74,7 @@ fn run(table: &mut SlotTable, id: SlotId) -> u64 {
         data_version: 1,
         lease_until: tokio::sync::watch::channel(Instant::now()).1,
         shared: crate::handler::Shared::default(),
+        store: crate::store::Store::in_memory(crate::clock::SystemClock::shared()).into(),
         span: tracing::Span::none(),
         clock: crate::clock::SystemClock::shared(),
         logged: 0,

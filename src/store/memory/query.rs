@@ -1,6 +1,6 @@
 //! Reads tasks, lists and counts for clients.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use windlass_statemachine::{Kind, StateKind, TaskId};
@@ -43,7 +43,10 @@ impl World {
 
     pub(super) fn span(&self, filter: &Filter, span: Span) -> Vec<TaskRecord> {
         let mut selection = Selection::of(span);
-        let records = self.tasks.values().map(|row| self.record_of(row));
+        let named = filter.ids.iter().collect::<BTreeSet<_>>().into_iter();
+        let named = named.filter_map(|id| self.tasks.get(id));
+        let all = self.tasks.values().filter(|_| filter.ids.is_empty());
+        let records = all.chain(named).map(|row| self.record_of(row));
         let matching = records.filter(|record| filter.matches(record));
         matching.for_each(|record| {
             selection.take(record);

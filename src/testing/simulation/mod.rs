@@ -21,7 +21,6 @@ use crate::{
     clock::Clock,
     handler::Shared,
     schedule::{KIND, Scheduler},
-    store::Store,
 };
 
 /// Runs handlers on one node in virtual time: a sleep of a year takes no longer than one of a second.
@@ -118,8 +117,7 @@ impl Simulation {
         limits: Limits,
     ) -> Result<Self, Error> {
         let mut world = World::new(start);
-        let (store, clock) = (world.store.clone(), world.clock.clone());
-        let store = Store::from_parts(store.clone(), store, clock);
+        let store = world.whole.clone();
         let scheduler = || KindEntry {
             handler: Arc::new(Scheduler::new(&store)),
             config: Scheduler::config(),

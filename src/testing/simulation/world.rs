@@ -11,7 +11,7 @@ pub(super) use crate::runner::due::Moment;
 use crate::{
     clock::Clock,
     runner::commit,
-    store::{Commit, Coordinator, Lease, NodeSpec, memory::MemoryStore},
+    store::{Commit, Coordinator, Lease, NodeSpec, Store, memory::MemoryStore},
     testing::ManualClock,
 };
 
@@ -36,6 +36,8 @@ impl std::fmt::Display for CrashPoint {
 
 pub(super) struct World {
     pub(super) store: Arc<MemoryStore>,
+    /// The same store, as clients have it.
+    pub(super) whole: Arc<Store>,
     pub(super) clock: Arc<ManualClock>,
     /// The start of virtual time.
     base: Instant,
@@ -55,8 +57,14 @@ const LEASE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 impl World {
     pub(super) fn new(start: Timestamp) -> Self {
         let clock = Arc::new(ManualClock::new(start));
+        let store = Arc::new(MemoryStore::new(clock.clone()));
         Self {
-            store: Arc::new(MemoryStore::new(clock.clone())),
+            whole: Arc::new(Store::from_parts(
+                store.clone(),
+                store.clone(),
+                clock.clone(),
+            )),
+            store,
             clock,
             base: Instant::now(),
             nodes: 0,

@@ -14,8 +14,12 @@ macro_rules! without_secret {
 }
 
 mod report;
+mod waited;
 
-pub use self::report::{Item, ItemResult, Line, Reply, ReportItems, Reported, ResultCode, What};
+pub use self::{
+    report::{Item, ItemResult, Line, Reply, ReportItems, Reported, ResultCode, What},
+    waited::{ReadWaited, WaitedResult, WaitedResults},
+};
 
 use std::collections::BTreeMap;
 
@@ -27,6 +31,9 @@ use windlass_statemachine::{
 
 /// The version of the protocol.
 pub const VERSION: u32 = 1;
+
+/// The name of a [feature](Registered::features): the server takes the request [`ReadWaited`].
+pub const READS_WAITED: &str = "waited";
 
 /// Reads a field that may be left out: `null` is its default.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
@@ -138,7 +145,7 @@ pub struct Registered {
     pub worker: NodeName,
     /// The version of the protocol that is spoken: the greatest that both know.
     pub protocol: u32,
-    /// What else the server can do; empty in this version.
+    /// What else the server can do: `waited`, to return the results of the tasks that a run has waited for.
     pub features: Vec<String>,
     /// How long after the last renewal the lease ends, in milliseconds.
     pub ttl_ms: u64,
@@ -387,4 +394,4 @@ pub struct Leave {
     pub secret: String,
 }
 
-without_secret!(Register, Exchange, Leave);
+without_secret!(Register, Exchange, Leave, ReadWaited);

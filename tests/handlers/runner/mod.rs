@@ -39,5 +39,6 @@ mod state;
 mod superseded;
 mod support;
 mod validation;
+mod waited;
 mod waiting;
 mod waits;

@@ -19,3 +19,4 @@ mod schedule_updates;
 mod schedules;
 mod time;
 mod virtual_time;
+mod waited;

@@ -14,4 +14,5 @@ mod servers;
 mod speakers;
 mod stops;
 mod support;
+mod waited;
 mod waits;

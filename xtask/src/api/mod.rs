@@ -19,8 +19,9 @@ use read::Surface;
 const LIST: &str = "docs/reference/api.txt";
 
 /// The libraries, each with the folder of its sources.
-const LIBRARIES: [(&str, &str); 3] = [
+const LIBRARIES: [(&str, &str); 4] = [
     ("windlass", "src"),
+    ("windlass_macros", "macros/src"),
     ("windlass_server", "server/src"),
     ("windlass_statemachine", "statemachine/src"),
 ];

@@ -56,6 +56,23 @@ pub(super) const REQUESTS: &[Request] = &[
         )])],
     },
     Request {
+        path: "/v1/workers/{name}/waited",
+        route: || post(workers::waited),
+        methods: &[may(
+            Work,
+            "POST",
+            "Returns results of the tasks that a run has waited for: at most 100, and about 1 MiB. Changes nothing. Unknown fields of the body are ignored.",
+        )
+        .bodies(&[body("worker-waited")])
+        .answers(&[answer(
+            200,
+            "worker-waited-results",
+            "The tasks, in the order of the wait.",
+            "/v1/workers/py-1/waited",
+        )
+        .to(r#"{"secret":"0f1e2d3c4b5a6978","id":"thumb-1","fence":12,"run":1,"from":0}"#)])],
+    },
+    Request {
         path: "/v1/workers/{name}/leave",
         route: || post(workers::leave),
         methods: &[may(

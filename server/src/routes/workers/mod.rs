@@ -3,6 +3,7 @@
 //! What a worker gets is not masked: it runs the task.
 
 mod effects;
+mod waited;
 
 use std::{pin::pin, sync::Arc};
 
@@ -20,6 +21,7 @@ use windlass::{
     },
 };
 
+pub(super) use self::waited::waited;
 use super::json;
 use crate::{
     access::{Worker, name},

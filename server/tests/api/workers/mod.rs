@@ -3,6 +3,7 @@
 mod limits;
 mod scopes;
 mod servers;
+mod waited;
 
 use serde_json::{Value, json};
 use windlass::{NewTask, StateKind, store::Store};

@@ -13,7 +13,7 @@ async fn only_workers_and_admins_send_the_requests_of_workers() {
     let body = json!({"name": "w1", "secret": super::SECRET, "kinds": {"k": {"slots": 1}}, "seq": 1, "items": []});
     for role in [Role::Read, Role::Operate] {
         let token = kit.token(role.as_str(), role, &[]).await;
-        for path in ["", "/w1/exchange", "/w1/report", "/w1/leave"] {
+        for path in ["", "/w1/exchange", "/w1/report", "/w1/waited", "/w1/leave"] {
             let line = format!("POST /v1/workers{path}");
             let refused = kit.call_as(&token, &line, body.to_string()).await;
             assert_eq!(refused.problem(403), "forbidden", "{role} {line}");

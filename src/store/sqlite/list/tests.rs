@@ -52,6 +52,27 @@ fn steps(ended: i64, filter: &Filter) -> (i32, usize) {
     (statement.get_status(StatementStatus::VmStep), found)
 }
 
+/// A run reads the results of the tasks that it has waited for by their ids.
+#[test]
+fn a_list_of_named_tasks_reads_no_others() {
+    let steps = |ended| {
+        let conn = file(ended);
+        let filter = Filter::new().ids(["id3", "id5", "none"].map(|id| id.parse().unwrap()));
+        let (sql, values) = by_id(&filter, None, true);
+        let mut statement = conn.prepare(&sql).unwrap();
+        let mut rows = statement.query(rusqlite::params_from_iter(values)).unwrap();
+        let mut found = 0;
+        while rows.next().unwrap().is_some() {
+            found += 1;
+        }
+        drop(rows);
+        (statement.get_status(StatementStatus::VmStep), found)
+    };
+    let (few, many) = (steps(10), steps(10_000));
+    assert_eq!((few.1, many.1), (2, 2));
+    assert!(many.0 < few.0 + 100, "{few:?} {many:?}");
+}
+
 #[test]
 fn a_list_of_live_tasks_reads_no_ended_task() {
     let live = Filter {

@@ -10,7 +10,6 @@ use windlass_statemachine::{
 
 use super::{In, Node, RELEASED, Run, Slot, SlotId};
 use crate::{
-    clock::Clock,
     handler::{AskRunner, Attempt, RunData, Sent, Signals, TaskContext},
     runner::{due::Released, spawn},
     store::Commit,
@@ -67,7 +66,7 @@ impl Node {
             if self.slots.get(&id).is_some_and(|slot| slot.over_limit) {
                 return vec![Input::Stop(StopReason::Balance), Input::Aborted];
             }
-            self.start(id, attempt, world.clock.clone());
+            self.start(id, attempt, world);
             return Vec::new();
         }
         if let Effect::Done(end) = effect {
@@ -115,7 +114,7 @@ impl Node {
         Vec::new()
     }
 
-    fn start(&mut self, id: SlotId, attempt: u32, clock: Arc<dyn Clock>) {
+    fn start(&mut self, id: SlotId, attempt: u32, world: &World) {
         let Some(slot) = self.slots.get_mut(&id) else {
             return;
         };
@@ -144,8 +143,9 @@ impl Node {
             data_version: entry.config.writes_version(),
             lease_until: self.lease_until.subscribe(),
             shared: entry.shared.clone(),
+            store: world.whole.clone(),
             span,
-            clock,
+            clock: world.clock.clone(),
             logged: slot.log.1,
         };
         let state = slot.machine.state();
