@@ -231,7 +231,7 @@ def test_the_commands_of_the_alerts_are_accepted(site: Site) -> None:
 
 
 def test_why_names_the_scenes_with_their_commands(site: Site) -> None:
-    """The lines of `windlass why` beside the panels and alerts of docs/operate/operations.md."""
+    """The lines of `windlass why` beside the panels and alerts of docs/operate/monitoring.md."""
     waiting = json.loads(site.windlass("why", "-o", "json"))["waiting"]
     found = {(one["kind"], one["reason"]): one for one in waiting}
     for kind, reason, command in (

@@ -128,9 +128,9 @@ pub use task::NewTask;
 pub use windlass_statemachine::{
     self as statemachine, Action, ActionKind, Author, AwaitedSignal, Bound, Command, CommandId,
     Decision, Effects, ErrorEntry, ErrorLog, FailedAttempt, Failure, Fence, Invalid, Json, Kind,
-    Limit, Message, Meta, NodeName, Outcome, Progress, QueuedCommand, Retry, RetryPolicy, Signal,
-    StateKind, StopReason, SubmitTask, Task, TaskId, TaskState, TaskStatus, Trace, TransactionId,
-    Unique, WaitOutcome, Waited, Waits, Wake, fingerprint, task::Labels,
+    Limit, Message, Meta, NodeName, Note, Outcome, Progress, QueuedCommand, Retry, RetryPolicy,
+    Signal, StateKind, StopReason, SubmitTask, Task, TaskId, TaskState, TaskStatus, Trace,
+    TransactionId, Unique, WaitOutcome, Waited, Waits, Wake, fingerprint, task::Labels,
 };
 
 /// Compiles the code of the tutorial.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use windlass::{
     Invalid, Json, Kind, NodeName, StateKind,
-    store::{Filter, TimeRange, WaitKind},
+    store::{Filter, StateWord, TimeRange, WaitKind},
 };
 
 use crate::{exit::Failure, parse::past};
@@ -47,9 +47,10 @@ pub(crate) fn kind_filter(text: &str) -> Result<KindFilter, Invalid> {
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
-    /// Only tasks in this state; separate several states with commas
+    /// Only tasks in this state; separate several states with commas. 'running' and 'queued' are the runnable tasks that a
+    /// node runs, and those that wait for one
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = state)]
-    states: Vec<StateKind>,
+    states: Vec<StateWord>,
 
     /// Only tasks of this kind; 'inbox/*' for every kind that begins with inbox/
     #[arg(long, value_name = "KIND", value_parser = kind_filter)]
@@ -67,7 +68,7 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "NODE")]
     node: Option<NodeName>,
 
-    /// Only tasks that a node has claimed, which are the running ones
+    /// Only tasks that a node has claimed: the running ones, and those that sleep for a short time
     #[arg(long)]
     claimed: bool,
 
@@ -88,19 +89,23 @@ pub(crate) struct FilterArgs {
     #[arg(long)]
     quarantined: bool,
 
-    /// Only tasks submitted at this time (RFC 3339, '5m ago') or later
+    /// Only tasks submitted at this time (2026-11-28, yesterday, '2 hours ago', RFC 3339; days are those of this machine's
+    /// time zone) or later
     #[arg(long, value_name = "TIME", value_parser = past)]
     submitted_from: Option<Timestamp>,
 
-    /// Only tasks submitted before this time (RFC 3339, '5m ago')
+    /// Only tasks submitted before this time (2026-11-28, yesterday, '2 hours ago', RFC 3339; days are those of this machine's
+    /// time zone)
     #[arg(long, value_name = "TIME", value_parser = past)]
     submitted_until: Option<Timestamp>,
 
-    /// Only tasks that ended at this time (RFC 3339, '5m ago') or later
+    /// Only tasks that ended at this time (2026-11-28, yesterday, '2 hours ago', RFC 3339; days are those of this machine's
+    /// time zone) or later
     #[arg(long, value_name = "TIME", value_parser = past)]
     ended_from: Option<Timestamp>,
 
-    /// Only tasks that ended before this time (RFC 3339, '5m ago')
+    /// Only tasks that ended before this time (2026-11-28, yesterday, '2 hours ago', RFC 3339; days are those of this machine's
+    /// time zone)
     #[arg(long, value_name = "TIME", value_parser = past)]
     ended_until: Option<Timestamp>,
 
@@ -134,16 +139,9 @@ fn props_at(text: &str) -> Result<(String, Json), String> {
     Ok((pointer.to_owned(), value))
 }
 
-/// Reads a state. `running` is not a state.
-fn state(text: &str) -> Result<StateKind, String> {
-    text.parse().map_err(|e: Invalid| match text {
-        "running" => {
-            "a task that runs is in the state runnable, and a node has it; --claimed selects the tasks \
-             that a node has"
-                .to_owned()
-        }
-        _ => e.to_string(),
-    })
+/// Reads a state.
+fn state(text: &str) -> Result<StateWord, String> {
+    text.parse().map_err(|e: Invalid| e.to_string())
 }
 
 /// Reads a label to select by, with a value or with any.
@@ -169,7 +167,7 @@ impl FilterArgs {
     pub(crate) fn filter(&self) -> Result<Filter, Failure> {
         self.check()?;
         let mut filter = Filter::new()
-            .states(self.states.iter().copied())
+            .state_words(self.states.iter().copied())
             .quarantined(self.quarantined)
             .labels(self.labels.iter().cloned())
             .claimed(self.claimed)
@@ -213,10 +211,14 @@ impl FilterArgs {
         if self.states.is_empty() {
             return Ok(());
         }
-        if has_ended_time && !self.states.iter().any(|code| code.is_terminal()) {
+        if has_ended_time && !self.states.iter().any(|word| word.state().is_terminal()) {
             let both = format!("a task that is {} has not ended", self.states());
             let then = "leave out the times of ends, or give --state completed, failed or killed";
             return Err(none(&both, then));
+        }
+        if is_owned && self.is_queued_only() {
+            let both = "no node has a task that is queued";
+            return Err(none(both, "leave out --claimed and --node, or --state"));
         }
         if is_owned && self.has_ended_states() {
             let both = format!("no node has a task that is {}", self.states());
@@ -231,12 +233,13 @@ impl FilterArgs {
     ///
     /// [`Failure::Usage`].
     pub(crate) fn check_waits(&self, reason: WaitKind) -> Result<(), Failure> {
-        let is_owned = self.claimed || self.node.is_some();
+        let is_running = self.states == [StateWord::Running];
+        let is_owned = self.claimed || self.node.is_some() || is_running;
         if is_owned && !matches!(reason, WaitKind::Lost | WaitKind::Signal) {
             let both = format!("a claimed task does not wait for '{reason}'");
             return Err(none(
                 &both,
-                "leave out --claimed and --node, or give --waits lost or signal",
+                "leave out --claimed, --node and --state running, or give --waits lost or signal",
             ));
         }
         if self.quarantined || self.ended_from.is_some() || self.ended_until.is_some() {
@@ -244,8 +247,8 @@ impl FilterArgs {
             let then = "leave out --waits, or --quarantined and the times of ends";
             return Err(none(both, then));
         }
-        let sleeps = self.states.contains(&StateKind::Sleeping);
-        let pauses = self.states.contains(&StateKind::Paused);
+        let has = |state| self.states.iter().any(|word| word.state() == state);
+        let (sleeps, pauses) = (has(StateKind::Sleeping), has(StateKind::Paused));
         let parked = match reason {
             WaitKind::Tasks => sleeps,
             WaitKind::Signal => sleeps || pauses,
@@ -262,11 +265,16 @@ impl FilterArgs {
     }
 
     pub(crate) fn has_ended_states(&self) -> bool {
-        !self.states.is_empty() && self.states.iter().all(|code| code.is_terminal())
+        !self.states.is_empty() && self.states.iter().all(|word| word.state().is_terminal())
+    }
+
+    fn is_queued_only(&self) -> bool {
+        let is_queued = |word: &StateWord| *word == StateWord::Queued;
+        !self.states.is_empty() && self.states.iter().all(is_queued)
     }
 
     fn states(&self) -> String {
-        let names: Vec<&str> = self.states.iter().map(|code| code.as_str()).collect();
+        let names: Vec<&str> = self.states.iter().map(|word| word.as_str()).collect();
         names.join(" or ")
     }
 }
@@ -302,6 +310,7 @@ mod tests {
         for words in [
             "--claimed --state completed,failed",
             "--node n --state killed",
+            "--claimed --state queued",
             "--quarantined --state failed",
             "--ended-from 2030-01-01T00:00:00Z --state runnable",
             "--ended-from 2030-01-01T00:00:00Z --claimed",
@@ -316,6 +325,7 @@ mod tests {
             ("--state failed", WaitKind::NoNode),
             ("--state runnable", WaitKind::Tasks),
             ("--claimed", WaitKind::Full),
+            ("--state running", WaitKind::Full),
             ("--quarantined", WaitKind::NoNode),
         ] {
             assert!(refused(words, Some(reason)).is_some(), "{words} {reason}");
@@ -325,6 +335,9 @@ mod tests {
             ("--state sleeping,failed", Some(WaitKind::Tasks)),
             ("--state runnable", Some(WaitKind::NoNode)),
             ("--claimed --state runnable", Some(WaitKind::Lost)),
+            ("--state running", Some(WaitKind::Lost)),
+            ("--state queued", Some(WaitKind::Full)),
+            ("--claimed --state queued,running", None),
             ("--quarantined --claimed", None),
             ("--state failed --ended-from 2030-01-01T00:00:00Z", None),
         ] {

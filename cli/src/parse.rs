@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
-use windlass::{Invalid, Limit, Unique};
+use jiff::{Timestamp, Zoned};
+use windlass::{Invalid, Limit, Note, Unique};
 
 pub(crate) use windlass_exec::text::duration;
 
@@ -99,15 +99,24 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(like)
 }
 
-/// Reads a time as RFC 3339.
+/// Reads a time.
 pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
+    crate::moment::read(text, &Zoned::now())
+}
+
+/// Reads a time of a schedule, which has a time zone of its own: RFC 3339 only.
+pub(crate) fn time_with_zone(text: &str) -> Result<Timestamp, String> {
     windlass::statemachine::time::parse("time", text).map_err(|e| e.reason().to_owned())
 }
 
-/// Reads a time of a filter: RFC 3339, or a length of time before now.
+/// Reads a time of a filter: also a length of time before now.
 pub(crate) fn past(text: &str) -> Result<Timestamp, String> {
-    let read = windlass::statemachine::wire::read_past("time", text, Timestamp::now());
-    read.map_err(|e| e.reason().to_owned())
+    crate::moment::read_past(text, &Zoned::now())
+}
+
+/// Reads the note of a command.
+pub(crate) fn note(text: &str) -> Result<Note, String> {
+    Note::new(text).map_err(|e| e.reason().to_owned())
 }
 
 /// Reads a priority.
@@ -340,10 +349,6 @@ mod tests {
             (
                 "9999-12-31T23:59:59Z",
                 "is not a time up to 9999-12-30T22:00:00Z",
-            ),
-            (
-                "2030-01-02T03:04",
-                "has no time zone; write 2030-01-02T03:04:00Z",
             ),
         ] {
             assert!(moment(text).unwrap_err().contains(says), "{text}");

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use comfy_table::{Cell, Color};
-use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use windlass::{
     Client, Kind, Progress, StateKind, TaskStatus,
     client::WaitReason,
-    store::{Change, ChangeKind, TaskRecord},
+    store::{Change, ChangeKind, Shown, Standing, TaskRecord},
     wire::RecordForm,
 };
 
@@ -34,9 +33,6 @@ fn has_time(until: Timestamp) -> bool {
 
 /// The number of recent changes in which the claim of a task is looked up.
 const CLAIM_WITHIN: u32 = 100;
-/// Of how many tasks of a table the claims are looked up, and how many at once.
-const CLAIMS: usize = 500;
-const CLAIMS_AT_ONCE: usize = 16;
 
 /// Returns when the node of a task claimed it, if that is among the recent changes.
 pub(crate) async fn claimed_at(
@@ -52,27 +48,6 @@ pub(crate) async fn claimed_at(
     };
     let changes = client.history(&record.task.id, CLAIM_WITHIN).await?;
     Ok(changes.iter().rev().find(is_claim).map(|change| change.at))
-}
-
-/// Returns since when each task is in its state. A claimed task may have been runnable long before its claim: it runs since
-/// the claim.
-async fn begun(client: &Client, records: &[TaskRecord]) -> Vec<Option<Timestamp>> {
-    let mut looks = 0;
-    let begun = records.iter().map(|record| {
-        looks += usize::from(record.node.is_some());
-        let is_read = record.node.is_some() && looks <= CLAIMS;
-        async move {
-            let since = record.state.as_ref().ok()?.since;
-            let claimed = match is_read {
-                // The task may be gone, or its history unreadable.
-                true => claimed_at(client, record).await.unwrap_or_default(),
-                false => None,
-            };
-            Some(claimed.map_or(since, |at| at.max(since)))
-        }
-    });
-    let begun: Vec<_> = begun.collect();
-    stream::iter(begun).buffered(CLAIMS_AT_ONCE).collect().await
 }
 
 /// Prints tasks: a table, or one JSON line per task.
@@ -113,50 +88,47 @@ async fn table(
     records: &[TaskRecord],
     reasons: Vec<Option<WaitReason>>,
 ) -> Result<(), Failure> {
+    let now = client.now();
     if out.is_json() {
         return records
             .iter()
-            .try_for_each(|r| out.json(&RecordForm::from(r)));
+            .try_for_each(|r| out.json(&RecordForm::at(r, now)));
     }
-    let now = client.store().clock().now();
-    let begun = begun(client, records).await;
     let header = [
         "ID", "KIND", "STATE", "FOR", "DUE", "ATTEMPTS", "NODE", "INFO",
     ];
-    let rows = records
-        .iter()
-        .zip(begun)
-        .zip(reasons)
-        .map(|((record, begun), reason)| {
-            let state = record.state.as_ref().ok();
-            let due = match state.map(|s| &s.status) {
-                // A wait for other tasks without a deadline has no time.
-                Some(TaskStatus::Sleeping { until }) if has_time(*until) => due(*until, now),
-                _ => "-".into(),
-            };
-            vec![
-                text(&record.task.id),
-                text(&record.task.kind),
-                state_cell(record),
-                text(begun.map_or("-".into(), |begun| age(begun, now))),
-                text(due),
-                text(state.map_or(0, |s| s.attempts)),
-                text(record.node.as_ref().map_or("-", |n| n.as_str())),
-                text(match reason {
-                    // A worker of this program would be such a node.
-                    Some(WaitReason::NoNode) if record.task.kind.as_str() == Kind::COMMAND => {
-                        format!("{} (windlass worker)", WaitReason::NoNode)
-                    }
-                    Some(WaitReason::NoNode | WaitReason::Labels(_))
-                        if record.task.kind.as_str() == Kind::RUN_LINE =>
-                    {
-                        NOT_RUN.to_owned()
-                    }
-                    Some(waits) => waits.to_string(),
-                    None => info(record),
-                }),
-            ]
-        });
+    let rows = records.iter().zip(reasons).map(|(record, reason)| {
+        let state = record.state.as_ref().ok();
+        let standing = Standing::of(record, now);
+        let due = match state.map(|s| &s.status) {
+            _ if is_late(&standing) => late_text(&standing),
+            // A wait for other tasks without a deadline has no time.
+            Some(TaskStatus::Sleeping { until }) if has_time(*until) => due(*until, now),
+            _ => "-".into(),
+        };
+        vec![
+            text(&record.task.id),
+            text(&record.task.kind),
+            state_cell(record),
+            text(standing.since.map_or("-".into(), |since| age(since, now))),
+            text(due),
+            text(state.map_or(0, |s| s.attempts)),
+            text(record.node.as_ref().map_or("-", |n| n.as_str())),
+            text(match reason {
+                // A worker of this program would be such a node.
+                Some(WaitReason::NoNode) if record.task.kind.as_str() == Kind::COMMAND => {
+                    format!("{} (windlass worker)", WaitReason::NoNode)
+                }
+                Some(WaitReason::NoNode | WaitReason::Labels(_))
+                    if record.task.kind.as_str() == Kind::RUN_LINE =>
+                {
+                    NOT_RUN.to_owned()
+                }
+                Some(waits) => waits.to_string(),
+                None => info(record, &standing),
+            }),
+        ]
+    });
     let less = ["NODE", "ATTEMPTS", "DUE", "FOR", "KIND"];
     out.narrow_table(&header, &less, rows.collect())
 }
@@ -167,7 +139,7 @@ pub(crate) fn text(value: impl std::fmt::Display) -> Cell {
 }
 
 fn state_cell(record: &TaskRecord) -> Cell {
-    let cell = text(state_name(record));
+    let cell = text(Shown::of(record));
     match record.state.as_ref().map(windlass::TaskState::code) {
         Ok(code) => cell.fg(color(code)),
         Err(_) => cell.fg(Color::Red),
@@ -187,8 +159,30 @@ pub(crate) fn color(code: StateKind) -> Color {
     }
 }
 
-/// Returns a short note on a task: its error, progress or wake-up.
-fn info(record: &TaskRecord) -> String {
+/// Returns whether a task is late by a second or more. Less is the usual time of a claim.
+fn is_late(standing: &Standing<'_>) -> bool {
+    standing
+        .late
+        .is_some_and(|late| late >= Duration::from_secs(1))
+}
+
+/// Returns how late a task is: `3m 12s late`.
+pub(crate) fn late_text(standing: &Standing<'_>) -> String {
+    match standing.late {
+        Some(late) if is_late(standing) => format!("{} late", human(late)),
+        _ => String::new(),
+    }
+}
+
+/// Returns who paused a task, and why: `paused by alice: the database moves`.
+pub(crate) fn paused_text(standing: &Standing<'_>) -> Option<String> {
+    standing
+        .paused_by
+        .map(|paused| format!("paused by {paused}"))
+}
+
+/// Returns a short note on a task: its error, progress, or who paused it.
+fn info(record: &TaskRecord, standing: &Standing<'_>) -> String {
     let state = match &record.state {
         Ok(state) => state,
         Err(e) => return e.to_string(),
@@ -199,6 +193,9 @@ fn info(record: &TaskRecord) -> String {
         StateKind::Failed | StateKind::Killed => true,
         _ => state.attempts > 0,
     };
+    if let Some(paused) = paused_text(standing) {
+        return paused;
+    }
     if went_wrong && let Some(error) = last_error(state) {
         return error;
     }
@@ -268,11 +265,13 @@ pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
     };
     let by = change.by.as_ref();
     let by = by.map_or_else(String::new, |by| format!(", by {by}"));
+    let note = change.note.as_ref();
+    let note = note.map_or_else(String::new, |note| format!(": {note}"));
     format!(
         "{:.3}  {:>6}  {id}{}",
         change.at,
         change.seq,
-        crate::text::one_line(&(what + &by))
+        crate::text::one_line(&(what + &by + &note))
     )
 }
 

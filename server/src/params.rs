@@ -10,12 +10,12 @@ use axum::{
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use windlass::{
-    Json, Kind, StateKind,
+    Json, Kind,
     statemachine::{
         plain,
         wire::{read_duration, read_past},
     },
-    store::{Filter, TimeRange},
+    store::{Filter, StateWord, TimeRange},
 };
 
 use crate::{app::App, problem::Problem};
@@ -131,14 +131,14 @@ impl Params {
     /// Takes the parameters of a filter, which are those of `windlass list`.
     pub(crate) fn filter(&mut self, now: Timestamp) -> Result<Filter, Problem> {
         let mut filter = Filter::default();
-        for states in self.all("state") {
-            for state in states.split(',') {
+        let mut states = Vec::new();
+        for words in self.all("state") {
+            for word in words.split(',') {
                 let wrong = |error: windlass::Invalid| Problem::invalid("state", error.reason());
-                filter
-                    .states
-                    .push(state.parse::<StateKind>().map_err(wrong)?);
+                states.push(word.parse::<StateWord>().map_err(wrong)?);
             }
         }
+        filter = filter.state_words(states);
         if let Some(kind) = self.text("kind")? {
             match kind.strip_suffix('*') {
                 Some(stem) => filter.kind_prefix = Some(stem.to_owned()),

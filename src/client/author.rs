@@ -93,7 +93,8 @@ impl Client {
 
     /// Sends commands, and returns their orders.
     pub(super) async fn send_each(&self, commands: Vec<SendCommand>) -> Vec<Result<u64, Error>> {
-        let answers = self.apply_each(commands, Operation::Send).await;
+        let noted = commands.into_iter().map(|send| self.noted(send));
+        let answers = self.apply_each(noted.collect(), Operation::Send).await;
         let sent = |answer: Result<Applied, Error>| answer?.sent();
         answers.into_iter().map(sent).collect()
     }

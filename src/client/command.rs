@@ -21,11 +21,7 @@ impl Client {
         command: Command,
     ) -> Result<CommandId, Error> {
         let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
-        let send = SendCommand {
-            task: name(task)?,
-            id: id.clone(),
-            command,
-        };
+        let send = SendCommand::new(name(task)?, id.clone(), command);
         only(self.send_each(vec![send]).await)?;
         Ok(id)
     }
@@ -44,11 +40,7 @@ impl Client {
         command: Command,
     ) -> Result<(), Error> {
         // The store checks only a command whose id is new: the time of a repeated one may have passed.
-        let send = SendCommand {
-            task: name(task)?,
-            id: name(id)?,
-            command,
-        };
+        let send = SendCommand::new(name(task)?, name(id)?, command);
         self.send_again(send).await
     }
 
@@ -86,11 +78,7 @@ impl Client {
         for task in tasks {
             let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
             ids.push(id.clone());
-            sends.push(SendCommand {
-                task: task.clone(),
-                id,
-                command: command.clone(),
-            });
+            sends.push(SendCommand::new(task.clone(), id, command.clone()));
         }
         let answers = self.send_each(sends).await;
         let answers = answers.into_iter().zip(ids);

@@ -4,13 +4,17 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use windlass_statemachine::{Kind, NodeName, TaskId};
+use windlass_statemachine::{Kind, NodeName, StateKind, TaskId};
 
 use super::Client;
-use crate::store::{Error, FailedGroup, FailedTasks, TaskRecord, rules::failures};
+use crate::store::{
+    Error, FailedGroup, FailedTasks, Filter, Order, Query, TaskRecord, TimeRange, rules::failures,
+};
 
 /// How many groups are read at the same time.
 const READS: usize = 8;
+/// How many failed tasks are read that failed since a time: a whole page.
+const MOST_READ: u32 = 10_000;
 
 /// Failed tasks whose last errors have the same [fingerprint](crate::fingerprint).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +81,40 @@ impl Client {
             .failures(limit.saturating_mul(4))
             .await?;
         self.failures_of(all, limit, |_| false).await
+    }
+
+    /// Returns the tasks that match a filter and failed at this time or later, in groups. Reads at most the last
+    /// 10,000 of them, and leaves out those that are not to be `kept`. [`failures_of`](Self::failures_of) makes
+    /// [`Failures`] of the groups.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a filter with too many conditions, [`Error::Unavailable`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, jiff::Timestamp, store::{Filter, Store}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let failed = client.failed_since(Timestamp::UNIX_EPOCH, &Filter::new(), |_| true).await?;
+    /// assert!(failed.groups.is_empty() && failed.is_complete);
+    /// # Ok(()) }
+    /// ```
+    pub async fn failed_since(
+        &self,
+        since: Timestamp,
+        filter: &Filter,
+        kept: impl Fn(&TaskRecord) -> bool,
+    ) -> Result<FailedTasks, Error> {
+        let mut filter = filter.clone().states([StateKind::Failed]);
+        filter.ended = TimeRange::new(since, filter.ended.until);
+        let query = Query::new(filter).order(Order::Ended).limit(MOST_READ);
+        let mut page = self.page(&query.without_props(), None).await?;
+        page.tasks.retain(kept);
+        let is_complete = page.next.is_none();
+        Ok(FailedTasks::of(&page.tasks, usize::MAX, is_complete))
     }
 
     /// Returns groups of a store like [`failures`](Self::failures), with a sample of each. Tasks of a kind that `hides` its

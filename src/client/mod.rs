@@ -14,6 +14,7 @@ mod log;
 mod missing;
 mod nodes;
 mod not_run;
+mod notes;
 mod of_kind;
 mod pages;
 mod purge;
@@ -28,7 +29,7 @@ mod wait_none;
 mod waiting;
 mod waits;
 
-use windlass_statemachine::{Author, Invalid, Job, TaskId, Trace};
+use windlass_statemachine::{Author, Invalid, Job, Note, TaskId, Trace};
 
 pub(crate) use by_id::{AIM, ById};
 pub use counted::{HeldBack, KindStats, Stats};
@@ -45,8 +46,8 @@ pub use waiting::Waiting;
 pub use waits::{Selector, WaitReason};
 
 use crate::store::{
-    Change, ChangeStream, Cursor, Error, Filter, Order, Page, Query, Store, TaskCount, TaskPage,
-    TaskRecord, rules,
+    Change, ChangeKind, ChangeStream, Cursor, Error, Filter, Order, Page, Query, Store, TaskCount,
+    TaskPage, TaskRecord, rules,
 };
 
 /// Reads and changes the tasks of a namespace. A client has no state of its own; clones are
@@ -75,6 +76,8 @@ use crate::store::{
 pub struct Client {
     store: Store,
     by: Author,
+    /// The note of the commands that it sends.
+    note: Option<Note>,
     /// The place in a trace to which its changes belong.
     trace: Option<Trace>,
 }
@@ -97,6 +100,7 @@ impl Client {
         Self {
             store: store.clone(),
             by: author::of_process(),
+            note: None,
             trace: None,
         }
     }
@@ -262,7 +266,7 @@ impl Client {
         only(self.retry_many(vec![name(id)?]).await)
     }
 
-    /// Returns the history of a task, oldest first: at most the last `limit` changes.
+    /// Returns the history of a task, oldest first: at most the last `limit` changes, with the notes of its commands.
     ///
     /// # Errors
     ///
@@ -272,7 +276,14 @@ impl Client {
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
         limit: u32,
     ) -> Result<Vec<Change>, Error> {
-        self.store.registry().history(&name(id)?, limit).await
+        let id = name(id)?;
+        let registry = self.store.registry();
+        let mut history = registry.history(&id, limit).await?;
+        let is_sent = |change: &Change| matches!(change.what, ChangeKind::Commanded { .. });
+        if history.iter().any(is_sent) {
+            notes::add(&mut history, &registry.commands(&id).await?);
+        }
+        Ok(history)
     }
 
     /// Returns a stream of the changes of the namespace: from now on (`None`), or after the change

@@ -125,12 +125,9 @@ impl TransactionBuilder {
     /// Sends a command to a task, with its own id.
     pub fn send(self, task: impl TryInto<TaskId, Error: Into<Invalid>>, command: Command) -> Self {
         let id = CommandId::new(Uuid::now_v7().to_string());
-        self.then(|transaction, _| {
-            Ok(transaction.send(SendCommand {
-                task: name(task)?,
-                id: id?,
-                command,
-            }))
+        self.then(|transaction, client| {
+            let send = SendCommand::new(name(task)?, id?, command);
+            Ok(transaction.send(client.noted(send)))
         })
     }
 

@@ -29,7 +29,7 @@ impl Client {
     ///
     /// [`Error::Unavailable`].
     pub async fn wait_idle(&self, filter: &Filter) -> Result<(), Error> {
-        self.until_none(|| self.busy(filter)).await
+        self.until_none(filter, || self.busy(filter)).await
     }
 
     /// Waits until no task matches. Searches again only when the first matching task has changed.
@@ -38,11 +38,11 @@ impl Client {
     ///
     /// [`Error::Unavailable`].
     pub async fn wait_none(&self, filter: &Filter) -> Result<(), Error> {
-        self.until_none(|| self.first(filter)).await
+        self.until_none(filter, || self.first(filter)).await
     }
 
-    /// Calls `look` until it finds no task, each time after the found task has changed.
-    async fn until_none<Fut>(&self, look: impl Fn() -> Fut) -> Result<(), Error>
+    /// Calls `look` until it finds no task of the filter, each time after the found task has changed.
+    async fn until_none<Fut>(&self, filter: &Filter, look: impl Fn() -> Fut) -> Result<(), Error>
     where
         Fut: Future<Output = Result<Option<TaskId>, Error>>,
     {
@@ -69,7 +69,12 @@ impl Client {
                 }
             };
             retries = Retries::default();
-            let matters = |change: &Change| ends_a_wait(&change.what);
+            // A queued task no longer matches when a node claims it.
+            let is_claim = |what: &ChangeKind| matches!(what, ChangeKind::Claimed { .. });
+            let matters = |change: &Change| {
+                let is_end = filter.running.is_some() && is_claim(&change.what);
+                is_end || ends_a_wait(&change.what)
+            };
             if !next(changes, &matters, LOOK_AGAIN).await {
                 followed = None;
             }

@@ -102,11 +102,11 @@ async fn wake(store: &Store) -> Result<(), Error> {
 /// Returns the command that makes a schedule check the time. Each node sends the same command.
 fn run(schedule: &TaskId, ahead: Timestamp) -> Result<SendCommand, Invalid> {
     let key = format!("{schedule} {ahead}");
-    Ok(SendCommand {
-        task: schedule.clone(),
-        id: CommandId::new(format!("schedule-clock-{:016x}", hash(key.as_bytes())))?,
-        command: Command::Run,
-    })
+    Ok(SendCommand::new(
+        schedule.clone(),
+        CommandId::new(format!("schedule-clock-{:016x}", hash(key.as_bytes())))?,
+        Command::Run,
+    ))
 }
 
 #[cfg(test)]

@@ -346,7 +346,7 @@ impl Step {
             let key = format!("{task} {nominal}");
             let id = CommandId::new(format!("schedule-{:016x}", hash(key.as_bytes())))?;
             let command = command.clone();
-            self.send.push(SendCommand { task, id, command });
+            self.send.push(SendCommand::new(task, id, command));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use windlass_statemachine::{
     Fence, Invalid, Json, NodeName, Task, TaskState, plain,
     size::Size,
-    state::{LastCommand, SettledSignal},
+    state::{LastCommand, Pause, SettledSignal},
     wire::TaskForm,
 };
 
@@ -150,6 +150,8 @@ impl Exported {
         let TaskState {
             status,
             since,
+            run_since,
+            paused,
             data,
             data_version,
             earlier_data,
@@ -177,7 +179,7 @@ impl Exported {
         } = &self.state;
         let t = &other.state;
         let command = |c: &CommandRecord| {
-            let content = (c.id.clone(), c.command.clone(), c.outcome.clone());
+            let content = (c.id.clone(), c.noted(), c.outcome.clone());
             (content, c.sent_at)
         };
         let pending = |e: &Self| -> Vec<_> {
@@ -188,14 +190,19 @@ impl Exported {
             let waits = e.commands.iter().filter(|c| c.outcome.is_none());
             waits.filter(|c| c.order <= e.state.kept_signals).count()
         };
+        let who =
+            |one: &Option<Box<Pause>>| one.as_ref().map(|one| (one.by.clone(), one.note.clone()));
         let last = |last: &Option<LastCommand>| last.as_ref().map(|last| last.outcome.clone());
         let settled = |settled: &[SettledSignal]| -> Vec<_> {
             settled.iter().map(|one| one.outcome.clone()).collect()
         };
         let checks: [(&'static str, bool); 22] = [
             ("submitted_at", self.submitted_at == other.submitted_at),
-            ("state", *status == t.status),
-            ("since", *since == t.since),
+            (
+                "state",
+                (status, who(paused)) == (&t.status, who(&t.paused)),
+            ),
+            ("since", (since, run_since) == (&t.since, &t.run_since)),
             ("data", *data == t.data),
             ("data_version", *data_version == t.data_version),
             ("earlier data", *earlier_data == t.earlier_data),
@@ -303,6 +310,7 @@ pub(crate) mod tests {
             command: Command::Pause,
             sent_at: at(2),
             by: None,
+            note: None,
             outcome,
         }
     }
@@ -322,13 +330,7 @@ pub(crate) mod tests {
             fence: Fence(900),
             command: Some(70),
         };
-        let change = |seq, what| Change {
-            seq,
-            at: at(3),
-            task: task.id.clone(),
-            by: None,
-            what,
-        };
+        let change = |seq, what| Change::new(seq, at(3), task.id.clone(), what);
         Exported {
             history: vec![change(80, moved), change(99, ChangeKind::Retried)],
             commands: vec![command(70, Some(applied)), command(90, None)],

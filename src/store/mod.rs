@@ -48,9 +48,9 @@ pub use model::{
     LogCursor, LogLine, LogPage, LogPart, LogQuery, LogWrite, Logged, NamedValue, NewWorker,
     NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec, NodeStatus, Order, Page, Part,
     PartLine, Place, Purge, Query, QueuedNodeCommand, Reason, Refusal, Refusals, RefusedRows,
-    RemoteHandler, RemoteWorker, SetValue, Span, Speaker, StoredLog, Submitted, TaskCount,
-    TaskGroup, TaskPage, TaskRecord, TaskStats, TaskView, TimeRange, Transaction, WaitKind,
-    WorkerRecord, read_line, read_line_at,
+    RemoteHandler, RemoteWorker, SetValue, Shown, Span, Speaker, Standing, StateWord, StoredLog,
+    Submitted, TaskCount, TaskGroup, TaskPage, TaskRecord, TaskStats, TaskView, TimeRange,
+    Transaction, WaitKind, WorkerRecord, read_line, read_line_at,
 };
 pub use moment::{Moment, PastTasks};
 pub use registry::{ChangeStream, Registry};

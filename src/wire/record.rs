@@ -5,11 +5,11 @@ use serde::Serialize;
 use windlass_statemachine::{
     AwaitedSignal, ErrorEntry, Fence, Json, Kind, Limit, Meta, NodeName, Progress, Retry, TaskId,
     TaskState, TaskStatus, Unique, Waits,
-    state::{Delivery, EarlierData, LastCommand},
+    state::{Delivery, EarlierData, LastCommand, Pause},
     task::Labels,
 };
 
-use crate::store::{LimitedBy, TaskRecord};
+use crate::store::{LimitedBy, Standing, TaskRecord};
 
 /// A task as the store knows it. Every field is present; an absent value is `null`.
 ///
@@ -22,7 +22,8 @@ use crate::store::{LimitedBy, TaskRecord};
 /// let client = Client::new(&Store::open("memory:").await?);
 /// client.submit(NewTask::new("report").id("a")).await?;
 /// let record = client.get("a").await?;
-/// assert_eq!(RecordForm::from(&record).state, "runnable");
+/// let form = RecordForm::at(&record, client.now());
+/// assert_eq!((form.state, form.shown), ("runnable", "queued"));
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Serialize)]
@@ -38,6 +39,18 @@ pub struct RecordForm<'a> {
     pub state: &'static str,
     /// Since when the task is in this state.
     pub since: Option<Timestamp>,
+    /// The state as people say it: `running` for a runnable task that a node has claimed, `queued` for one that no node
+    /// has claimed, otherwise as `state`.
+    pub shown: &'static str,
+    /// Since when: of a running task, since when this run goes on; of a queued one, since when it waits for a node;
+    /// otherwise as `since`.
+    pub shown_since: Option<Timestamp>,
+    /// How many seconds a task that no node has claimed is past its due time; `null` for a task that is less than a
+    /// second late.
+    pub late_seconds: Option<u64>,
+    /// Who paused a paused task: the order of the command, its author and its note. Without a `command`, the handler
+    /// of the task paused it. `null` for a task that is not paused, and if the program that paused it did not record it.
+    pub paused_by: Option<&'a Pause>,
     /// When a sleeping task wakes; `null` also for a task that waits for other tasks without a
     /// deadline.
     pub until: Option<Timestamp>,
@@ -170,15 +183,40 @@ fn has_time(until: &Timestamp) -> bool {
     until.as_second() < Timestamp::MAX.as_second()
 }
 
-impl<'a> From<&'a TaskRecord> for RecordForm<'a> {
-    fn from(record: &'a TaskRecord) -> Self {
+impl<'a> RecordForm<'a> {
+    /// Returns the form of a record that was read at `now`, by the clock of the store: `late_seconds` counts to then.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use jiff::SignedDuration;
+    /// use windlass::{Client, NewTask, store::Store, wire::RecordForm};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// client.submit(NewTask::new("report").id("a")).await?;
+    /// let record = client.get("a").await?;
+    /// let later = record.submitted_at + SignedDuration::from_secs(90);
+    /// let form = RecordForm::at(&record, later);
+    /// assert_eq!((form.shown, form.late_seconds), ("queued", Some(90)));
+    /// # Ok(()) }
+    /// ```
+    pub fn at(record: &'a TaskRecord, now: Timestamp) -> Self {
         let task = &record.task;
         let state = record.state.as_ref().ok();
+        let standing = Standing::of(record, now);
         Self {
             id: &task.id,
             kind: &task.kind,
             state: state.map_or("quarantined", |state| state.code().as_str()),
             since: state.map(|s| s.since),
+            shown: standing.shown.as_str(),
+            shown_since: standing.since,
+            late_seconds: standing
+                .late
+                .map(|late| late.as_secs())
+                .filter(|late| *late > 0),
+            paused_by: standing.paused_by,
             until: state.and_then(|s| match s.status {
                 TaskStatus::Sleeping { until } => Some(until).filter(has_time),
                 _ => None,

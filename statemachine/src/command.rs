@@ -1,11 +1,15 @@
 //! [`Command`]: what an operator or a program sends to one task, and its [`Outcome`].
 
+mod noted;
+
+pub use noted::NotedCommand;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
-    Action, ActionKind, CommandId, Invalid, Json, Message, Signal, StateKind, message::Wake,
-    record::OutcomeRecord,
+    Action, ActionKind, Author, CommandId, Invalid, Json, Message, Note, Signal, StateKind,
+    message::Wake, record::OutcomeRecord,
 };
 
 /// A command that an operator may send to a task: every message except Error, plus signals.
@@ -141,12 +145,37 @@ pub struct QueuedCommand {
     pub id: CommandId,
     /// The command.
     pub command: Command,
+    /// Who sent it, if the sender named an author.
+    pub by: Option<Author>,
+    /// Why it was sent, if its sender wrote a note.
+    pub note: Option<Note>,
 }
 
 impl QueuedCommand {
-    /// Returns a command with its place and its id.
+    /// Returns a command with its place and its id, without an author and without a note.
     pub fn new(id: CommandId, order: u64, command: Command) -> Self {
-        Self { order, id, command }
+        let (by, note) = (None, None);
+        Self {
+            order,
+            id,
+            command,
+            by,
+            note,
+        }
+    }
+
+    /// Sets who sent it.
+    #[must_use]
+    pub fn by(mut self, by: impl Into<Option<Author>>) -> Self {
+        self.by = by.into();
+        self
+    }
+
+    /// Sets why it was sent.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<Option<Note>>) -> Self {
+        self.note = note.into();
+        self
     }
 }
 

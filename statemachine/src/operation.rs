@@ -2,11 +2,14 @@
 //! [`RetryTask`] and [`Reschedule`], and the guards, [`Guard`] and [`Require`].
 
 mod replacing;
+mod send;
+
+pub use send::SendCommand;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Command, CommandId, Fence, Json, Kind, Limit, StateKind, Task, TaskId};
+use crate::{Command, Fence, Json, Kind, Limit, StateKind, Task, TaskId};
 
 /// What to do when the id of a task to submit is taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -55,17 +58,6 @@ impl From<Task> for Submit {
         let if_exists = IfExists::Refuse;
         Self { task, if_exists }
     }
-}
-
-/// A command that is sent to a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SendCommand {
-    /// The task it goes to.
-    pub task: TaskId,
-    /// The id of the command. Sending a command again with the same id is the same command.
-    pub id: CommandId,
-    /// The command.
-    pub command: Command,
 }
 
 /// One change of one task.

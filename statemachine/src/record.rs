@@ -10,7 +10,7 @@ use crate::{
     TaskState, TaskStatus,
     state::{
         Deadlines, Delivery, EarlierData, FIRST_DATA_VERSION, KEPT, KEPT_DELIVERIES, LastCommand,
-        Recent, Report, SettledSignal,
+        Pause, Recent, Report, SettledSignal,
     },
     waits::Waits,
 };
@@ -50,6 +50,12 @@ pub(crate) struct StateRecord {
     /// Since when the task is in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
+    /// Since when a claimed runnable task runs; of an unclaimed one, when its last run began or was released.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run_since: Option<Timestamp>,
+    /// Who paused a paused task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    paused: Option<Box<Pause>>,
     /// The result of a completed task: any JSON.
     #[serde(
         default,
@@ -164,6 +170,8 @@ impl From<TaskState> for StateRecord {
             state: code,
             until,
             since: Some(state.since),
+            run_since: state.run_since,
+            paused: state.paused,
             result,
             data: state.data,
             data_version: state.data_version,
@@ -220,6 +228,8 @@ impl TryFrom<StateRecord> for TaskState {
         Ok(Self {
             status,
             since,
+            run_since: record.run_since,
+            paused: record.paused,
             data: record.data,
             data_version: record.data_version,
             earlier_data: record.earlier_data,

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    Author, Command, CommandId, CommitId, Fence, Json, Kind, Limit, Message, NodeName, Outcome,
-    Retry, TaskId, TaskState, TransactionId, Unique,
+    Author, Command, CommandId, CommitId, Fence, Json, Kind, Limit, Message, NodeName, Note,
+    Outcome, Retry, TaskId, TaskState, TransactionId, Unique,
     record::{CommandRecord, OutcomeRecord, StateRecord},
     terms::{LimitForm, UniqueForm},
     wire::{Line, LineForm, MessageForm},
@@ -38,6 +38,7 @@ inline! {
     CommandId: json_schema!({"type": "string"});
     CommitId: json_schema!({"type": "string"});
     Author: json_schema!({"type": "string"});
+    Note: json_schema!({"type": "string"});
     TransactionId: json_schema!({"type": "string"});
     Fence: json_schema!({"type": "integer", "minimum": 0});
     Json: true.into();

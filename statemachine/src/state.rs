@@ -4,6 +4,8 @@ mod commands;
 mod deadlines;
 mod earlier;
 mod kind;
+mod pause;
+mod ready;
 mod recent;
 mod report;
 mod waits;
@@ -15,6 +17,7 @@ pub use self::{
     deadlines::Deadlines,
     earlier::{EarlierData, KEPT, KEPT_BYTES},
     kind::StateKind,
+    pause::Pause,
     recent::Recent,
     report::Report,
 };
@@ -119,6 +122,12 @@ pub struct TaskState {
     pub status: TaskStatus,
     /// Since when the task has been in this state.
     pub since: Timestamp,
+    /// Since when a claimed runnable task runs: its claim, or the message after which the handler ran again under the
+    /// same claim. Of an unclaimed one, when its last run began or was released. `None` before the first claim since the
+    /// task became runnable.
+    pub run_since: Option<Timestamp>,
+    /// Who paused the task; `None` when it is not paused.
+    pub paused: Option<Box<Pause>>,
     /// What the handler keeps from one run to the next.
     pub data: Option<Json>,
     /// The version of the data, as counted by the kind that wrote it: 1 for a kind that declares none,
@@ -181,6 +190,8 @@ impl TaskState {
         Self {
             status: TaskStatus::Runnable,
             since: now,
+            run_since: None,
+            paused: None,
             data: None,
             data_version: FIRST_DATA_VERSION,
             earlier_data: Recent::default(),
@@ -288,6 +299,7 @@ impl TaskState {
             self.end_wait(WaitStage::Over);
             self.set(TaskStatus::Runnable, now);
         }
+        self.runs_from(now);
         self
     }
 
@@ -298,6 +310,7 @@ impl TaskState {
     pub fn retried(mut self, now: Timestamp) -> Self {
         self.status = TaskStatus::Runnable;
         self.since = now;
+        (self.run_since, self.paused) = (None, None);
         self.attempts = 0;
         self.attempts_left = None;
         self.incarnation = self.incarnation.saturating_add(1);
@@ -370,6 +383,7 @@ impl TaskState {
         }
         if status.code() != self.code() {
             self.since = now;
+            (self.run_since, self.paused) = (None, None);
         }
         self.status = status;
     }

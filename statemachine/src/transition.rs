@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::{
     Action, ActionKind, Invalid, Message, StateKind, TaskState, TaskStatus, Wake,
     errors::MAX_KEPT,
+    state::Pause,
     time::LAST,
     waits::{WaitStage, Waits},
 };
@@ -158,6 +159,11 @@ pub fn transition(
         waits.deadline = Some(*until);
     }
     next.set(status, now);
+    next.runs_from(now);
+    if kind == ActionKind::Pause {
+        // A command that paused the task replaces it when it is settled.
+        next.paused = Some(Box::new(Pause::by_handler()));
+    }
     if let Some(signal) = &message.body.awaited_signal {
         let until = match next.status {
             TaskStatus::Sleeping { until } => Some(until),

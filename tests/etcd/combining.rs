@@ -89,10 +89,12 @@ async fn the_end_rejects_hundreds_of_commands() {
     let lease = store.join(&spec("n"), secs(60)).await.unwrap();
     store.submit(vec![task("t")]).await;
     let claimed = claim_all(&store, &lease, &["t".parse().unwrap()]).await;
-    let sends = (0..300).map(|n| SendCommand {
-        task: "t".parse().unwrap(),
-        id: format!("c{n}").parse().unwrap(),
-        command: Command::Run,
+    let sends = (0..300).map(|n| {
+        SendCommand::new(
+            "t".parse().unwrap(),
+            format!("c{n}").parse().unwrap(),
+            Command::Run,
+        )
     });
     for answer in store.send(sends.collect()).await {
         answer.unwrap();
@@ -116,11 +118,11 @@ async fn more_effects_than_a_transaction_takes_are_refused_with_advice() {
     let lease = store.join(&spec("n"), secs(60)).await.unwrap();
     store.submit(vec![task("t")]).await;
     for n in 0..8 {
-        let send = SendCommand {
-            task: "t".parse().unwrap(),
-            id: format!("c{n}").parse().unwrap(),
-            command: Command::Run,
-        };
+        let send = SendCommand::new(
+            "t".parse().unwrap(),
+            format!("c{n}").parse().unwrap(),
+            Command::Run,
+        );
         store.send(vec![send]).await.remove(0).unwrap();
     }
     let claimed = claim_all(&store, &lease, &["t".parse().unwrap()]).await;

@@ -121,11 +121,9 @@ async fn a_delete_without_an_answer_forgets_no_command_of_a_live_task() {
     near.submit(vec![task("t")]).await.remove(0).unwrap();
     let id: TaskId = "t".parse().unwrap();
     let names: Vec<String> = (0..130).map(|n| format!("c{n:03}")).collect();
-    let sends = names.iter().map(|name| SendCommand {
-        task: id.clone(),
-        id: name.parse().unwrap(),
-        command: Command::Pause,
-    });
+    let sends = names
+        .iter()
+        .map(|name| SendCommand::new(id.clone(), name.parse().unwrap(), Command::Pause));
     for answer in near.send(sends.collect()).await {
         answer.unwrap();
     }

@@ -120,11 +120,11 @@ async fn what_is_done_to_tasks_leaves_a_namespace_inside_alone() {
     let names: Vec<&str> = names.collect();
     for name in &names {
         store.submit(vec![task(name)]).await.remove(0).unwrap();
-        let send = SendCommand {
-            task: id(name),
-            id: format!("c-{name}").parse().unwrap(),
-            command: Command::Kill,
-        };
+        let send = SendCommand::new(
+            id(name),
+            format!("c-{name}").parse().unwrap(),
+            Command::Kill,
+        );
         store.send(vec![send]).await.remove(0).unwrap();
         store.delete(vec![id(name)]).await.remove(0).unwrap();
     }

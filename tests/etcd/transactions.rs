@@ -25,11 +25,7 @@ pub(crate) fn id(text: &str) -> TaskId {
 }
 
 pub(crate) fn send(task: &str, command: &str) -> SendCommand {
-    SendCommand {
-        task: id(task),
-        id: command.parse().unwrap(),
-        command: Command::Pause,
-    }
+    SendCommand::new(id(task), command.parse().unwrap(), Command::Pause)
 }
 
 pub(crate) async fn apply(store: &EtcdStore, transaction: Transaction) -> Result<Vec<Done>, Error> {

@@ -217,11 +217,7 @@ async fn a_server_hears_of_the_tasks_of_workers() {
     claim(&one, &first, "a").await;
     let second = speak(&two, &worker, "two", 2).await;
     let mut held = two.held(&second, None).await.unwrap();
-    let send = SendCommand {
-        task: id("a"),
-        id: "c".parse().unwrap(),
-        command: Command::Pause,
-    };
+    let send = SendCommand::new(id("a"), "c".parse().unwrap(), Command::Pause);
     let order = one.send(vec![send]).await.remove(0).unwrap();
     event("a command for the task", &mut watch, |event| match event {
         Event::Task(view) if view.commanded && view.claimed_by == Some(first.id) => Some(()),

@@ -1,5 +1,5 @@
 //! A build of another commit together with the present one, on one store: which versions may run side
-//! by side (`docs/operate/operations.md`).
+//! by side (`docs/operate/running.md`).
 
 use std::{
     fs,

@@ -136,7 +136,7 @@ pub(crate) fn node() -> Result<(), String> {
     })
 }
 
-/// `curl` and `jq`, with which the test of the worker in docs/reference/workers.md speaks with a server.
+/// `curl` and `jq`, with which the test of `examples/worker.sh` speaks with a server.
 pub(crate) fn of_scripts() -> Result<(), String> {
     for name in ["curl", "jq"] {
         let found = in_path(name).or_else(|| by_apt(name, name));

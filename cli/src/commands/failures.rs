@@ -1,6 +1,7 @@
 //! `windlass failures`: shows failed tasks in groups by their error.
 
-use windlass::{NodeName, wire::FailuresForm};
+use jiff::Timestamp;
+use windlass::{NodeName, store::Filter, wire::FailuresForm};
 
 use crate::{
     exit::{Exit, Failure},
@@ -20,6 +21,7 @@ each group; other stores read the last 10,000 failed tasks.
 
 Examples:
   windlass failures
+  windlass failures --since yesterday
   windlass failures --kind report -o json | jq '.failures[] | {tasks, error}'
   windlass list --state failed --fingerprint 4f2a90c41b7e
   windlass retry --state failed --fingerprint 4f2a90c41b7e")]
@@ -27,6 +29,11 @@ pub(crate) struct Args {
     /// Show only this kind; 'inbox/*' for every kind that begins with inbox/
     #[arg(long, value_name = "KIND", value_parser = kind_filter)]
     kind: Option<KindFilter>,
+
+    /// Count only tasks that failed at this time (2026-11-28, yesterday, '2 hours ago', RFC 3339; days are those of this
+    /// machine's time zone) or later; at most the last 10,000
+    #[arg(long, value_name = "TIME", value_parser = parse::past)]
+    since: Option<Timestamp>,
 
     /// Show at most the N groups with the most tasks
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = parse::from_one::<u32>)]
@@ -39,7 +46,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let (out, hint) = (global.out(), global.hint());
     // A group has a row for each of its kinds, and the kind selects among them.
     let most = (args.limit as usize).saturating_mul(4).max(1000);
-    let mut all = client.store().registry().failures(most).await?;
+    let mut all = match args.since {
+        None => client.store().registry().failures(most).await?,
+        Some(since) => client.failed_since(since, &Filter::new(), |_| true).await?,
+    };
     if let Some(filter) = &args.kind {
         all.groups.retain(|group| filter.selects(&group.kind));
     }
@@ -51,7 +61,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         return Ok(Exit::Ok);
     }
     if found.groups.is_empty() {
-        out.note("no task has failed");
+        out.note(match args.since {
+            None => "no task has failed".to_owned(),
+            Some(since) => format!("no task has failed since {since}"),
+        });
         return Ok(Exit::Ok);
     }
     let now = client.now();
@@ -93,7 +106,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .first()
         .and_then(|group| group.fingerprint.as_deref())
     {
-        let words = format!("retry --state failed {}", option("--fingerprint", print));
+        let since = args.since.map(|since| format!(" --ended-from {since}"));
+        let words = format!(
+            "retry --state failed {}{}",
+            option("--fingerprint", print),
+            since.unwrap_or_default()
+        );
         out.note(format!("retry a group: {}", hint.command(&words)));
     }
     if !found.is_complete {

@@ -6,7 +6,7 @@ use windlass::{
     Client, Command, TaskId, TaskState,
     client::WaitReason,
     jiff::Timestamp,
-    store::{Change, CommandRecord, Error, TaskRecord},
+    store::{Change, CommandRecord, Error, Standing, TaskRecord},
     wire::RecordForm,
 };
 
@@ -16,7 +16,7 @@ use crate::{
     output::Output,
     parse,
     text::one_line,
-    view::{age, change_text, claimed_at, due, progress_text, state_name, text},
+    view::{age, change_text, claimed_at, due, late_text, progress_text, state_name, text},
 };
 
 /// Which task.
@@ -78,7 +78,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let claimed_at = claimed_at(&client, &record).await?;
     if out.is_json() {
         out.json(&Full {
-            task: RecordForm::from(&record),
+            task: RecordForm::at(&record, now),
             claimed_at,
             waits: waits.map(|w| w.to_string()),
             missed: missed(&record, now),
@@ -106,16 +106,13 @@ fn show(
     (waits, claimed_at): (Option<&WaitReason>, Option<Timestamp>),
     now: Timestamp,
 ) -> Result<(), Failure> {
-    let view = RecordForm::from(record);
+    let view = RecordForm::at(record, now);
+    let standing = Standing::of(record, now);
     let mut lines: Vec<(&str, String)> = vec![
         ("id", record.task.id.to_string()),
         ("kind", record.task.kind.to_string()),
     ];
-    let since = view.since.map(|s| format!(", for {}", age(s, now)));
-    lines.push((
-        "state",
-        format!("{}{}", view.state, since.unwrap_or_default()),
-    ));
+    lines.push(("state", state_text(&standing, now)));
     let mut some = |name, value: Option<String>| lines.extend(value.map(|v| (name, v)));
     some("quarantined", view.quarantined.clone());
     some(
@@ -214,6 +211,18 @@ fn show(
     Ok(())
 }
 
+/// Returns the state in words: `queued for 3m 12s, 3m 12s late`, `paused for 2h by alice: the database moves`.
+fn state_text(standing: &Standing<'_>, now: Timestamp) -> String {
+    let since = standing
+        .since
+        .map(|since| format!(" for {}", age(since, now)));
+    let late = Some(late_text(standing)).filter(|late| !late.is_empty());
+    let late = late.map(|late| format!(", {late}"));
+    let by = standing.paused_by.map(|paused| format!(" by {paused}"));
+    let parts = [since, late, by].map(Option::unwrap_or_default);
+    format!("{}{}", standing.shown, parts.concat())
+}
+
 /// Returns the deadline that a task has missed, if no node has noticed it yet.
 fn missed(record: &TaskRecord, now: Timestamp) -> Option<String> {
     record.state.as_ref().ok()?.missed(now)
@@ -296,10 +305,11 @@ fn show_commands(out: &Output, commands: &[CommandRecord]) -> Result<(), Failure
             text(named(&c.command)),
             text(c.sent_at),
             text(c.by.as_ref().map_or("", |by| by.as_str())),
+            text(c.note.as_ref().map_or("", |note| note.as_str())),
             text(outcome),
         ]
     });
-    let header = ["ORDER", "COMMAND", "SENT", "BY", "OUTCOME"];
+    let header = ["ORDER", "COMMAND", "SENT", "BY", "NOTE", "OUTCOME"];
     out.narrow_table(&header, &["SENT", "BY"], rows.collect())
 }
 

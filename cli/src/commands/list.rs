@@ -26,7 +26,8 @@ Examples:
   windlass list --state failed,fault --kind report
   windlass list --label team=billing --error timeout -o json | jq -r .id
   windlass list --sort ended --limit 20
-  windlass list --state runnable --watch")]
+  windlass list --sort late --kind report
+  windlass list --state queued --watch")]
 pub(crate) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
@@ -43,14 +44,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "REASON", value_parser = reason, conflicts_with = "watch", help_heading = "Filters")]
     waits: Option<WaitKind>,
 
-    /// Order the tasks by 'submitted', 'due' (sleeping tasks, by their wake-up), 'ended' (ended tasks) or 'id'. Default:
+    /// Order the tasks by 'submitted', 'due' (sleeping tasks, by their wake-up), 'late' (tasks that wait for a node or for
+    /// a time: the latest first, then by their wake-up), 'ended' (ended tasks) or 'id'. Default:
     /// 'submitted'; 'id' on etcd, which reads every task for any other order. Ids that windlass makes are in the order of
     /// their submits
     #[arg(long, value_name = "ORDER", value_parser = order)]
     sort: Option<Order>,
 
-    /// Reverse the order: show the oldest first, or with '--sort due' the latest. By default the newest, or the earliest
-    /// due, is first
+    /// Reverse the order: show the oldest first, with '--sort due' the last wake-up, or with '--sort late' the last one too. By
+    /// default the newest, the earliest wake-up or the latest task is first
     #[arg(long)]
     reverse: bool,
 
@@ -112,7 +114,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let mut query = Query::new(filter.clone()).order(order);
     query.waits = args.waits;
-    query.ascending = (query.order == Order::Due) != args.reverse || args.tree;
+    query.ascending = query.order.is_ascending() != args.reverse || args.tree;
     let is_first = args.cursor.is_none();
     let mut cursor = args.cursor;
     let mut has_own_ids = false;
@@ -160,6 +162,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             _ if is_all => "there are no tasks",
             Order::Due => {
                 "no sleeping task matches; '--sort due' lists only sleeping tasks, by the time at which they wake"
+            }
+            Order::Late => {
+                "no task that waits for a node or for a time matches; '--sort late' lists only such tasks"
             }
             Order::Ended => {
                 "no ended task matches; '--sort ended' lists only ended tasks, by the time of their end"

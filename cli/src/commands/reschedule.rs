@@ -43,7 +43,8 @@ struct Change {
     #[arg(long, value_name = "KIND")]
     to_kind: Option<Kind>,
 
-    /// Let runnable and sleeping tasks run at this time (RFC 3339). Filters leave out tasks that wait for others: a time
+    /// Let runnable and sleeping tasks run at this time (RFC 3339, '2026-11-28 09:30', tomorrow, 'in 2 hours'; days are those of this
+    /// machine's time zone). Filters leave out tasks that wait for others: a time
     /// would end their wait
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "wait")]
     at: Option<Timestamp>,

@@ -5,6 +5,7 @@ use windlass::{
     statemachine::text::escaped, store::TaskRecord,
 };
 
+use super::steer::NoteArgs;
 use crate::{
     bulk::{Item, Report},
     exit::{Exit, Failure},
@@ -40,12 +41,15 @@ pub(crate) struct Args {
     id: Option<CommandId>,
 
     #[command(flatten)]
+    note: NoteArgs,
+
+    #[command(flatten)]
     wait: WaitArgs,
 }
 
 /// Sends the signal. With `--wait` it prints the reply, and nothing else.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.existing().await?;
+    let client = global.existing().await?.with_note(args.note.note);
     let out = global.out();
     let mut signal = Signal::new(args.name);
     if let Some(text) = &args.payload {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
-use windlass::{Client, Command, Invalid, Kind, statemachine::time::LAST};
+use windlass::{Client, Command, Invalid, Kind, Note, statemachine::time::LAST};
 
 use crate::{
     bulk::{Item, Report},
@@ -12,7 +12,7 @@ use crate::{
     global::Global,
     input,
     output::Output,
-    parse::{duration, time},
+    parse::{duration, note, time},
     select::{Choice, SelectArgs, is_live},
     waiting::{Deadline, WaitArgs, nodes_for_a_note, note_unhandled},
 };
@@ -21,6 +21,7 @@ use crate::{
 pub(crate) const PAUSE: &str = "\
 Examples:
   windlass pause report-7
+  windlass pause report-7 --note 'the database moves'
   windlass pause report-7 --wait --timeout 30s
   windlass pause --kind report --label team=billing --dry-run";
 /// Examples of `resume`.
@@ -60,7 +61,17 @@ pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
     #[command(flatten)]
+    note: NoteArgs,
+    #[command(flatten)]
     wait: WaitArgs,
+}
+
+/// Why a command is sent.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NoteArgs {
+    /// Why: one line of up to 500 bytes. It stays with the command; 'list', 'get' and the history show it
+    #[arg(long, value_name = "TEXT", value_parser = note)]
+    pub(crate) note: Option<Note>,
 }
 
 /// The tasks, and until when.
@@ -75,7 +86,8 @@ pub(crate) struct SleepArgs {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct When {
-    /// Sleep until this time (RFC 3339)
+    /// Sleep until this time (RFC 3339, '2026-11-28 09:30', tomorrow, 'in 2 hours'; days are those of this
+    /// machine's time zone)
     #[arg(long, value_name = "TIME", value_parser = time)]
     until: Option<Timestamp>,
 
@@ -135,7 +147,7 @@ pub(crate) async fn execute(
     args: Args,
     global: &Global,
 ) -> Result<Exit, Failure> {
-    let client = global.existing().await?;
+    let client = global.existing().await?.with_note(args.note.note);
     let out = global.out();
     let action = command.kind().as_str();
     command.check(client.store().clock().now())?;

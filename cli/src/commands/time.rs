@@ -12,7 +12,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Start times, deadlines and schedules are compared with this time. Each node uses the clock of its own machine, also on
-etcd, which has no clock of its own: keep the clocks in step (docs/operate/operations.md).
+etcd, which has no clock of its own: keep the clocks in step (docs/operate/running.md).
 
 Examples:
   windlass time")]

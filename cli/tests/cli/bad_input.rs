@@ -109,8 +109,8 @@ fn wrong_input_names_the_field() {
         ("list --limit 9999999", "limit: 9999999 is not from 1"),
         ("list --state happy", "--state"),
         (
-            "list --state running",
-            "a task that runs is in the state runnable, and a node has it; --claimed selects the tasks that a node has",
+            "list --state waiting",
+            "'waiting' is not one of running, queued, runnable",
         ),
         ("kill a --timeout 1s", "--wait"),
         ("watch --after 999999", "after: "),

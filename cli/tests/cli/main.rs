@@ -55,6 +55,7 @@ mod serve;
 mod serving;
 mod settings;
 mod signals;
+mod standings;
 mod stats;
 mod steering;
 mod stores;

@@ -1,4 +1,4 @@
-//! The worker of docs/reference/workers.md runs tasks, also while its server is killed and another one takes its place.
+//! The worker of docs/reference/workers.md, `examples/worker.sh`, runs tasks, also while its server is killed and another one takes its place.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -22,14 +22,10 @@ until [ -e go ]; do sleep 0.05; done
 printf '%s' "$text" | jq -R '{text: ascii_upcase, token: (env.TOKEN != null)}'
 "#;
 
-/// Returns the script of the page.
+/// Returns the script that the page names.
 fn script() -> String {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/workers.md");
-    let page = fs::read_to_string(page).unwrap();
-    let mut blocks = page.split("```sh\n").skip(1);
-    let block = blocks.find(|block| block.starts_with("#!/bin/sh"));
-    let (script, _) = block.unwrap().split_once("```").unwrap();
-    script.to_owned()
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/worker.sh");
+    fs::read_to_string(script).unwrap()
 }
 
 /// Starts a server, and waits until it listens.

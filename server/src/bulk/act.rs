@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use windlass::{
-    Author, Command, CommandId, StateKind, TransactionId,
+    Command, CommandId, StateKind, TransactionId,
     statemachine::{Delete, Operation, RetryTask, message::SendCommand},
     store::{Require, TaskRecord, Transaction},
 };
 
-use super::{BulkAction, BulkFilter, KIND};
+use super::{BulkAction, BulkFilter, KIND, Spec};
 use crate::Scope;
 
 /// The tasks that were submitted before the dry run of an operation. The order of submits decides, because the clocks of the
@@ -66,23 +66,17 @@ pub(super) fn name(of: &TaskRecord, incarnation: u32, record: &TaskRecord) -> St
 /// # Errors
 ///
 /// Why the action changes nothing in this task.
-pub(super) fn change(
-    action: BulkAction,
-    record: &TaskRecord,
-    (id, by): (&str, &Author),
-) -> Result<Transaction, String> {
+pub(super) fn change(spec: &Spec, record: &TaskRecord, id: &str) -> Result<Transaction, String> {
     let command = CommandId::new(id).map_err(|error| error.to_string())?;
     let task = record.task.id.clone();
     let send = |what: Command| {
-        Operation::Send(SendCommand {
-            task: task.clone(),
-            id: command.clone(),
-            command: what,
-        })
+        Operation::Send(
+            SendCommand::new(task.clone(), command.clone(), what).note(spec.note.clone()),
+        )
     };
     let state = record.state.as_ref().map(|state| state.code());
     let has_ended = state.is_ok_and(StateKind::is_terminal);
-    let operation = match action {
+    let operation = match spec.action {
         BulkAction::Pause => send(Command::Pause),
         BulkAction::Resume => send(Command::Run),
         BulkAction::Release => send(Command::Release),
@@ -95,7 +89,7 @@ pub(super) fn change(
         return Err("the task has ended".to_owned());
     }
     let id = TransactionId::new(id).map_err(|error| error.to_string())?;
-    let transaction = Transaction::from(operation).with_id(id).by(by.clone());
+    let transaction = Transaction::from(operation).with_id(id).by(spec.by.clone());
     // The id may name another task by now.
     Ok(transaction.require(task, Require::Order(record.order)))
 }

@@ -116,6 +116,7 @@ pub async fn start(
         counted_at: dry_run.at,
         counted_to: Some(dry_run.newest),
         by: client.author().clone(),
+        note: client.note().cloned(),
         token: token.cloned(),
     };
     // The same id for the same dry run: a repeated request starts one operation.

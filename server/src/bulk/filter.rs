@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use windlass::{
-    Invalid, Kind, NodeName, StateKind, TaskId,
-    store::{Filter, TimeRange},
+    Invalid, Kind, NodeName, TaskId,
+    store::{Filter, StateWord, TimeRange},
 };
 
 /// Which tasks a bulk operation selects, with the names of the parameters of `GET /v1/tasks`. A task has to match all of
@@ -24,10 +24,11 @@ use windlass::{
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct BulkFilter {
-    /// Only tasks in one of these states. By default those to which the action can apply: live tasks for a command, ended ones for
+    /// Only tasks in one of these states, where `running` and `queued` are the runnable tasks that a node runs and those
+    /// that wait for one. By default those to which the action can apply: live tasks for a command, ended ones for
     /// a retry, any for a deletion.
     #[serde(deserialize_with = "some", skip_serializing_if = "Vec::is_empty")]
-    pub state: Vec<StateKind>,
+    pub state: Vec<StateWord>,
     /// Only tasks of this kind; `inbox/*` for every kind that begins with `inbox/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
@@ -91,7 +92,7 @@ impl BulkFilter {
     /// [`Invalid`] (field `kind`, `label`).
     pub fn to_filter(&self) -> Result<Filter, Invalid> {
         let mut filter = Filter::default();
-        filter.states.clone_from(&self.state);
+        filter = filter.state_words(self.state.iter().copied());
         if let Some(kind) = &self.kind {
             match kind.strip_suffix('*') {
                 Some(stem) => filter.kind_prefix = Some(stem.to_owned()),
@@ -137,7 +138,7 @@ impl BulkFilter {
             None => name.clone(),
         });
         Ok(Self {
-            state: filter.states.clone(),
+            state: filter.words_of_states(),
             kind: prefix.or_else(|| filter.kind.as_ref().map(ToString::to_string)),
             label: label.collect(),
             id: filter.ids.clone(),

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass::Author;
+use windlass::{Author, Note};
 
 use super::filter::BulkFilter;
 
@@ -73,6 +73,9 @@ pub struct Spec {
     pub counted_to: Option<Newest>,
     /// The author of the changes.
     pub by: Author,
+    /// Why: the note of each command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Note>,
     /// The token in whose scope the operation stays. It is read again before each step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<OfToken>,

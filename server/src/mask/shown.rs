@@ -1,5 +1,6 @@
 //! The forms of tasks and commands without what is hidden.
 
+use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use windlass::{
     AwaitedSignal, Bound, Command, ErrorEntry, Invalid, Json, Kind, Limit, Outcome, Progress,
@@ -21,6 +22,8 @@ pub(crate) const HIDDEN: &str = "[masked]";
 /// A task without what is hidden, in the form that clients read.
 pub(crate) struct Shown<'a> {
     record: &'a TaskRecord,
+    /// When it was read, by the clock of the store.
+    now: Timestamp,
     /// What is shown in place of the record's own; `None` when nothing is hidden.
     instead: Option<Instead>,
 }
@@ -42,7 +45,7 @@ struct Instead {
 
 impl Serialize for Shown<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut form = RecordForm::from(self.record);
+        let mut form = RecordForm::at(self.record, self.now);
         if let Some(instead) = &self.instead {
             form.props = &instead.props;
             form.data = instead.data.as_ref();
@@ -72,15 +75,19 @@ impl Serialize for Shown<'_> {
 }
 
 impl Hiding {
-    /// Returns a task as it is shown.
-    pub(crate) fn record<'a>(&self, record: &'a TaskRecord) -> Shown<'a> {
+    /// Returns a task as it is shown at `now`.
+    pub(crate) fn record<'a>(&self, record: &'a TaskRecord, now: Timestamp) -> Shown<'a> {
         let task = &record.task;
         let is_shown = !self.of(Some(&task.kind)).is_any() && task.kind.as_str() != Kind::SCHEDULE;
         let instead = match self.is_nothing() || is_shown {
             true => None,
             false => Some(self.instead(record)),
         };
-        Shown { record, instead }
+        Shown {
+            record,
+            now,
+            instead,
+        }
     }
 
     fn instead(&self, record: &TaskRecord) -> Instead {

@@ -23,7 +23,11 @@ const EDITED: usize = 8000;
 const COMMANDS: [&str; 3] = ["run", "pause", "kill"];
 
 /// Sends a command.
-pub(super) async fn command(page: Page, Path((id, command)): Path<(String, String)>) -> Answer {
+pub(super) async fn command(
+    page: Page,
+    Path((id, command)): Path<(String, String)>,
+    fields: Fields,
+) -> Answer {
     if !COMMANDS.contains(&command.as_str()) {
         let what = format!(
             "'{}' is not a command of this page",
@@ -33,7 +37,11 @@ pub(super) async fn command(page: Page, Path((id, command)): Path<(String, Strin
     }
     let id = encoded(&id);
     let path = format!("/v1/tasks/{id}/commands?{}", page.wait());
-    let body = json!({ "command": command }).to_string();
+    let mut body = json!({ "command": command });
+    if let Some(note) = fields.get("note") {
+        body["note"] = note.into();
+    }
+    let body = body.to_string();
     let sent: Sending = page.api.post(&path, body).await?;
     Ok(page.to(&format!("/tasks/{id}?sent={}", sent.order)))
 }
@@ -96,7 +104,16 @@ pub(super) fn offer(page: &Page, task: &Record) -> Markup {
                     }
                     @if !task.is_quarantined() { (edited(&path, task)) }
                 } @else {
-                    @if task.state == "paused" { (button("run", "Resume")) } @else { (button("pause", "Pause")) }
+                    @if task.state == "paused" { (button("run", "Resume")) } @else {
+                        (button("pause", "Pause"))
+                        details data-key="pause" {
+                            summary { "Pause with a note…" }
+                            form.box method="post" action={ (path) "/commands/pause" } {
+                                label { "Why " input name="note" required maxlength="500" autocomplete="off"; }
+                                button { "Pause it" }
+                            }
+                        }
+                    }
                     @if matches!(task.state.as_str(), "sleeping" | "fault") { (button("run", "Run now")) }
                     details data-key="signal" {
                         summary { "Signal…" }
@@ -110,6 +127,7 @@ pub(super) fn offer(page: &Page, task: &Record) -> Markup {
                         summary.danger { "Kill…" }
                         form.box method="post" action={ (path) "/commands/kill" } {
                             p { "Kills 1 task: " (text::name(&task.id)) ". Its handler is stopped, and only a retry starts it again." }
+                            label { "Why (not required) " input name="note" maxlength="500" autocomplete="off"; }
                             button.danger { "Kill it" }
                         }
                     }

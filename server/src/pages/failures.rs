@@ -60,19 +60,35 @@ pub(super) async fn show(page: Page) -> Answer {
     if let Some(kind) = kind {
         query = query.with("kind", kind);
     }
+    let of_kind = query.clone();
+    let since = asked.get("since");
+    if let Some(since) = since {
+        query = query.with("since", since);
+    }
     let groups = query.with("limit", &GROUPS.to_string()).query();
     let read: Failures = page.api.get(&format!("/v1/failures{groups}")).await?;
     let tasks: u64 = read.failures.iter().map(|group| group.tasks).sum();
-    let all = query.with("state", "failed").with("order", "ended");
+    let mut all = of_kind.with("state", "failed").with("order", "ended");
+    if let Some(since) = since {
+        all = all.with("ended_from", since);
+    }
     let body = html! {
         h1 { "Failures" }
         p.dim #read {
             (text::grouped(tasks)) (if tasks == 1 { " failed task in " } else { " failed tasks in " }) (read.failures.len())
             (if read.failures.len() == 1 { " group" } else { " groups" })
             @if let Some(kind) = kind { " of the kind " (text::name(kind)) }
+            @if let Some(since) = since { " since " bdi { (text::cut(since, 60)) } }
             ". "
             @if !read.is_complete { "There are more: " }
             a href={ (page.base) "/tasks" (all.query()) } { "All failed tasks, the newest first" }
+        }
+        form.filter action={ (page.base) "/failures" } aria-label="Since" {
+            @if let Some(kind) = kind { input type="hidden" name="kind" value=(kind); }
+            label { "Failed since"
+                input name="since" value=(since.unwrap_or_default()) placeholder="1h ago" maxlength="60" autocomplete="off";
+            }
+            button { "Show" }
         }
         @if read.failures.is_empty() { p.none { "No task has failed for good."
             @if page.may_select(&[("error", "")]) { " " a href={ (page.base) "/tasks?error=" } { "Tasks with an error" } " may be tried again." }

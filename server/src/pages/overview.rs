@@ -169,9 +169,7 @@ fn table(page: &Page, counts: &[Count], stats: Option<&Stats>) -> Markup {
                         }
                         @if stats.is_some() {
                             td.number { @if let Some(due) = oldest(kind) {
-                                // A list by wake-up has no runnable task.
-                                @let first = if of.contains_key("runnable") { "state=runnable&reversed=true" } else { "order=due" };
-                                a href={ (page.base) "/tasks?" (first) "&kind=" (encoded(kind)) } { (page.ago(due)) }
+                                a href={ (page.base) "/tasks?order=late&kind=" (encoded(kind)) } { (page.ago(due)) }
                             } }
                         }
                     }

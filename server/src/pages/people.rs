@@ -55,7 +55,7 @@ pub(super) async fn show(page: Page) -> Answer {
             @if let Some(signal) = &task.awaits_signal {
                 section.asked data-key=(task.id) {
                     p { (page.task(&task.id)) " " span.dim { "of kind " (text::name(&task.kind))
-                        @if let Some(since) = task.since { ", " (page.ago(since)) }
+                        @if let Some(since) = task.shown_since { ", " (page.ago(since)) }
                         @if let Some(until) = task.until.into_iter().chain(task.end_by).min() { ", until " (page.moment(until)) } }
                     }
                     (form(&page, task, signal, "people"))

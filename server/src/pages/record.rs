@@ -13,6 +13,10 @@ pub(super) struct Record {
     pub(super) id: String,
     pub(super) kind: String,
     pub(super) state: String,
+    pub(super) shown: String,
+    pub(super) shown_since: Option<Timestamp>,
+    pub(super) late_seconds: Option<u64>,
+    pub(super) paused_by: Option<PausedBy>,
     pub(super) node: Option<String>,
     pub(super) fence: u64,
     pub(super) attempts: u32,
@@ -22,7 +26,6 @@ pub(super) struct Record {
     pub(super) data_version: Option<u32>,
     pub(super) earlier_data: Vec<Earlier>,
     pub(super) deliveries: Vec<Delivery>,
-    pub(super) due: Option<Timestamp>,
     pub(super) start_by: Option<Timestamp>,
     pub(super) end_by: Option<Timestamp>,
     pub(super) errors: Vec<ErrorEntry>,
@@ -37,12 +40,20 @@ pub(super) struct Record {
     pub(super) props: Option<Box<RawValue>>,
     pub(super) quarantined: Option<String>,
     pub(super) result: Option<Box<RawValue>>,
-    pub(super) since: Option<Timestamp>,
     pub(super) submitted_at: Timestamp,
     pub(super) until: Option<Timestamp>,
     pub(super) version: Option<u64>,
     pub(super) waits_for: Option<Waits>,
     pub(super) awaits_signal: Option<Awaited>,
+}
+
+/// Who paused the task.
+#[derive(Deserialize)]
+pub(super) struct PausedBy {
+    /// The order of the command; `None` when the handler paused it.
+    pub(super) command: Option<u64>,
+    pub(super) by: Option<String>,
+    pub(super) note: Option<String>,
 }
 
 /// When a command reached the owner of the task.
@@ -121,6 +132,7 @@ pub(super) struct Sent {
     pub(super) command: CommandName,
     pub(super) sent_at: Timestamp,
     pub(super) by: Option<String>,
+    pub(super) note: Option<String>,
     pub(super) outcome: Option<Outcome>,
 }
 
@@ -152,6 +164,7 @@ pub(super) struct Change {
     pub(super) at: Timestamp,
     pub(super) what: String,
     pub(super) by: Option<String>,
+    pub(super) note: Option<String>,
     pub(super) node: Option<String>,
     pub(super) fence: Option<u64>,
     pub(super) abandoned: Option<bool>,

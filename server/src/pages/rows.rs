@@ -15,7 +15,7 @@ pub(super) fn table(page: &Page, tasks: &[Record]) -> Markup {
         @if tasks.is_empty() { p.none { "No task matches." } } @else {
             table.rows #tasks {
                 thead { tr {
-                    th { "State" } th { "Id" } th { "Kind" } th.w { "Owner" } th.w.number { "Failed runs" } th { "Since" } th.w { "Next" } th.w { "Labels" }
+                    th { "State" } th { "Id" } th { "Kind" } th.w { "Owner" } th.w.number { "Failed runs" } th { "Since" } th.w { "Late, or next" } th.w { "Labels" }
                 } }
                 tbody { @for task in tasks { (row(page, task)) } }
             }
@@ -24,32 +24,50 @@ pub(super) fn table(page: &Page, tasks: &[Record]) -> Markup {
 }
 
 fn row(page: &Page, task: &Record) -> Markup {
-    let state = if task.is_quarantined() {
-        "quarantined"
-    } else {
-        &task.state
-    };
     html! {
         tr data-key=(task.id) {
-            td { (text::state(state)) }
-            td { (page.task(&task.id)) @if let Some(error) = last_error(task) { p.error { bdi { (error) } } } }
+            td { (text::state(&task.shown)) }
+            td { (page.task(&task.id)) @if let Some(paused) = paused(task) { p.dim { bdi { (paused) } } }
+                @if let Some(error) = last_error(task) { p.error { bdi { (error) } } } }
             td.k { (text::name(&task.kind)) }
             td.w { @if let Some(node) = &task.node { @if page.sees_everything() { (text::name(node)) } @else { "a node" } } }
             td.w.number { @if task.attempts > 0 { (task.attempts) } }
-            td { @if let Some(since) = task.since { (page.ago(since)) } }
-            td.w { @if let (Some(due), false) = (next(task), task.has_ended()) { (page.ago(due)) } }
+            td { @if let Some(since) = task.shown_since { (page.ago(since)) } }
+            td.w { (next(page, task)) }
             td.w { (labels(task)) }
         }
     }
 }
 
-/// Returns when a task continues by itself.
-fn next(task: &Record) -> Option<jiff::Timestamp> {
-    match task.node {
-        None if task.state == "sleeping" => task.until,
-        None if task.state == "runnable" => task.due,
-        _ => None,
+/// Shows how late a task without a claim is, or when it continues by itself.
+fn next(page: &Page, task: &Record) -> Markup {
+    html! {
+        @match (late(task), task.until) {
+            (Some(late), _) => strong { (late) },
+            (None, Some(until)) if task.node.is_none() => (page.ago(until)),
+            _ => {}
+        }
     }
+}
+
+/// Returns how late a task is: `3 min 12 s late`. Less than a second is the usual time of a claim.
+pub(super) fn late(task: &Record) -> Option<String> {
+    let late = task.late_seconds.filter(|late| *late > 0)?;
+    let late = i64::try_from(late).unwrap_or(i64::MAX);
+    Some(format!("{} late", text::length(late)))
+}
+
+/// Returns who paused a task, and why: `paused by alice: the database moves`.
+pub(super) fn paused(task: &Record) -> Option<String> {
+    let paused = task.paused_by.as_ref()?;
+    let who = match (&paused.by, paused.command) {
+        (Some(by), _) => by.clone(),
+        (None, Some(command)) => format!("command {command}"),
+        (None, None) => "its handler".to_owned(),
+    };
+    let note = paused.note.as_ref();
+    let note = note.map_or_else(String::new, |note| format!(": {note}"));
+    Some(format!("paused by {who}{note}"))
 }
 
 /// Returns the beginning of the last error of a task that an error has stopped or delays.

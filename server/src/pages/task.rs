@@ -10,6 +10,7 @@ use super::{
     frame::{Page, Place},
     people,
     record::Record,
+    rows,
     seen::{Seen, see},
     text, timeline, tree, value,
 };
@@ -34,16 +35,13 @@ pub(super) async fn show(page: Page, Path(id): Path<String>) -> Answer {
     let seen = see(&page, &id, (most, query.get("tree").is_some())).await?;
     let task = &seen.task;
     let path = page.path_of(&task.id);
-    let state = if task.is_quarantined() {
-        "quarantined"
-    } else {
-        &task.state
-    };
     let body = html! {
         div #head data-task=(task.id) {
-            h1 { (text::state(state)) " " (text::name(&task.id)) }
+            h1 { (text::state(&task.shown)) " " (text::name(&task.id)) }
             p.dim { "Kind " a href={ (page.base) "/tasks?kind=" (encoded(&task.kind)) } { (text::name(&task.kind)) }
-                @if let Some(since) = task.since { ", " (state) " since " (page.moment(since)) " (" (page.ago(since)) ")" }
+                @if let Some(since) = task.shown_since { ", " (task.shown) " since " (page.moment(since)) " (" (page.ago(since)) ")" }
+                @if let Some(late) = rows::late(task) { ", " strong { (late) } }
+                @if let Some(paused) = rows::paused(task) { ", " bdi { (paused) } }
             }
         }
         (actions::proof(&page, &seen, query.get("sent")))
@@ -288,7 +286,8 @@ fn commands(page: &Page, seen: &Seen) -> Markup {
                 thead { tr { th { "Command" } th { "Sent" } th.w { "By" } th { "Outcome" } } }
                 tbody { @for sent in seen.commands.iter().rev().take(COMMANDS) {
                     tr data-key=(sent.order) {
-                        td { (sent.command.message) @if let Some(name) = &sent.command.name { " " (text::name(name)) } }
+                        td { (sent.command.message) @if let Some(name) = &sent.command.name { " " (text::name(name)) }
+                            @if let Some(note) = &sent.note { p.dim { bdi { (text::cut(note, TEXT)) } } } }
                         td { (page.moment(sent.sent_at)) }
                         td.w { @if let Some(by) = &sent.by { bdi { (by) } } }
                         td { (actions::outcome(seen, sent)) }

@@ -90,8 +90,8 @@ fn filter(page: &Page, query: &Fields) -> Markup {
             label { "State"
                 select name="state" {
                     option value="" { "any" }
-                    @if !state.is_empty() && !text::STATES.contains(&state) { option selected { (state) } }
-                    @for one in text::STATES { option selected[one == state] { (one) } }
+                    @if !state.is_empty() && !text::STATE_WORDS.contains(&state) { option selected { (state) } }
+                    @for one in text::STATE_WORDS { option selected[one == state] { (one) } }
                 }
             }
             (text("kind", "Kind", "mail or mail/*"))
@@ -100,7 +100,7 @@ fn filter(page: &Page, query: &Fields) -> Markup {
             label { "Order"
                 select name="order" {
                     option value="" { "newest" }
-                    @for (one, name) in [("due", "wake-up (sleeping tasks)"), ("ended", "ended"), ("id", "id")] {
+                    @for (one, name) in [("late", "late first"), ("due", "wake-up (sleeping tasks)"), ("ended", "ended"), ("id", "id")] {
                         option value=(one) selected[query.get("order") == Some(one)] { (name) }
                     }
                 }

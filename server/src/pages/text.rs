@@ -3,7 +3,20 @@
 use jiff::{Timestamp, tz::TimeZone};
 use maud::{Markup, html};
 
-/// The states of tasks, as pages list them.
+/// What a filter of tasks takes: `running` and `queued` are the two sorts of runnable tasks.
+pub(super) const STATE_WORDS: [&str; 9] = [
+    "running",
+    "queued",
+    "runnable",
+    "sleeping",
+    "paused",
+    "fault",
+    "completed",
+    "failed",
+    "killed",
+];
+
+/// The states of tasks, as counts have them.
 pub(super) const STATES: [&str; 7] = [
     "runnable",
     "sleeping",
@@ -41,7 +54,8 @@ pub(super) fn name(text: &str) -> Markup {
 /// Shows a state by colour, shape and word.
 pub(super) fn state(state: &str) -> Markup {
     let shape = match state {
-        "runnable" => "▶",
+        "runnable" | "running" => "▶",
+        "queued" => "▷",
         "sleeping" => "◔",
         "paused" => "‖",
         "fault" => "▲",
@@ -51,7 +65,8 @@ pub(super) fn state(state: &str) -> Markup {
         _ => "?",
     };
     let class = match state {
-        "runnable" | "sleeping" | "paused" | "fault" | "completed" | "failed" | "killed" => state,
+        "runnable" | "running" | "queued" | "sleeping" | "paused" | "fault" | "completed"
+        | "failed" | "killed" => state,
         _ => "quarantined",
     };
     html! { span class={ "state " (class) } { span.shape aria-hidden="true" { (shape) } (state) } }

@@ -8,6 +8,8 @@ use super::{frame::Page, record::Change, text};
 const LONGEST: usize = 6;
 /// How often a run is repeated at least to be collapsed.
 const REPEATS: usize = 3;
+/// The most characters of a note: all of them.
+const NOTE: usize = 500;
 
 /// A part of the timeline.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,6 +29,7 @@ fn likeness(change: &Change) -> impl PartialEq + '_ {
     (
         (&change.what, &change.message, &change.from, &change.to),
         (&change.by, &change.abandoned, change.command, &change.text),
+        &change.note,
     )
 }
 
@@ -135,6 +138,7 @@ fn line(page: &Page, change: &Change) -> Markup {
             }
             @if let Some(fence) = change.fence { span.fence { " fence " (fence) } }
             @if let Some(by) = &change.by { span.dim { " by " bdi { (by) } } }
+            @if let Some(note) = &change.note { ": " bdi { (text::cut(note, NOTE)) } }
         }
     }
 }

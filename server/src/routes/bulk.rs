@@ -9,7 +9,7 @@ use axum::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use windlass::TaskId;
+use windlass::{Note, TaskId};
 
 use super::{json, json_with};
 use crate::{
@@ -35,6 +35,9 @@ pub(super) struct BulkForm {
     /// How many tasks the dry run has counted.
     #[serde(default)]
     tasks: Option<u64>,
+    /// Why: the note of each command, one line of up to 500 bytes. Only with `key`.
+    #[serde(default)]
+    note: Option<Note>,
     /// The key that the dry run has returned.
     #[serde(default)]
     key: Option<String>,
@@ -95,7 +98,8 @@ pub(super) async fn bulk(
         (Some(key), Some(tasks)) => {
             let what = (form.filter, form.action);
             let of_caller = (&by.scope, by.token());
-            let id = start(by.client(), what, (tasks, &key), of_caller).await?;
+            let client = by.client().clone().with_note(form.note);
+            let id = start(&client, what, (tasks, &key), of_caller).await?;
             json_with(StatusCode::CREATED, &StartedForm { id })
         }
         (None, Some(_)) => Err(Problem::invalid(

@@ -84,7 +84,7 @@ pub(super) async fn signal(
         Some(id) => id,
         None => CommandId::new(uuid::Uuid::now_v7().to_string())?,
     };
-    let send = SendCommand { task, id, command };
+    let send = SendCommand::new(task, id, command);
     sent(&app, (&by, &body), (send, has_id), (key, wait)).await
 }
 

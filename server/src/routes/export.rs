@@ -99,7 +99,7 @@ impl Lines {
         let seen = page.tasks.iter();
         let seen = seen.filter(|record| self.by.scope.has_record(record));
         for record in seen.filter(|record| hiding.may_find(&query.filter, record)) {
-            write_record(&mut lines, &hiding.record(record))?;
+            write_record(&mut lines, &hiding.record(record, self.app.client.now()))?;
             lines.push(b'\n');
             self.left = self.left.map(|left| left.saturating_sub(1));
         }

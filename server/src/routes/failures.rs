@@ -4,7 +4,8 @@ use axum::response::Response;
 use windlass::{
     Kind, StateKind,
     client::Failures,
-    store::{FailedTasks, Filter, Order, Query},
+    jiff::Timestamp,
+    store::{FailedTasks, Filter, Order, Query, TaskRecord},
     wire::FailuresForm,
 };
 
@@ -20,9 +21,10 @@ const READ: u32 = 1000;
 /// Returns the failed tasks in groups by the fingerprint of their last error.
 pub(super) async fn list(by: Reader, mut params: Params) -> Result<Response, Problem> {
     let kind: Option<Kind> = params.get("kind")?;
+    let since = params.past("since", by.client().now())?;
     let limit = params.number("limit", (1, MOST))?.unwrap_or(GROUPS) as usize;
     params.end()?;
-    let mut all = groups(&by).await?;
+    let mut all = groups(&by, since).await?;
     all.groups.retain(|group| {
         by.scope.has_kind(&group.kind) && kind.as_ref().is_none_or(|kind| group.kind == *kind)
     });
@@ -38,7 +40,13 @@ pub(super) async fn list(by: Reader, mut params: Params) -> Result<Response, Pro
     json(&FailuresForm::from(&found))
 }
 
-async fn groups(by: &Reader) -> Result<FailedTasks, Problem> {
+async fn groups(by: &Reader, since: Option<Timestamp>) -> Result<FailedTasks, Problem> {
+    if let Some(since) = since {
+        let mut filter = Filter::new();
+        by.scope.narrow(&mut filter);
+        let kept = |record: &TaskRecord| by.scope.has_record(record);
+        return Ok(by.client().failed_since(since, &filter, kept).await?);
+    }
     if by.scope.labels.is_empty() {
         return Ok(by
             .client()

@@ -61,7 +61,7 @@ pub(super) async fn get(
         wait_for(&app, &by, wait, by.client().wait(&id)).await?;
         record = by.task(&id).await?;
     }
-    json(&by.hiding().await?.record(&record))
+    json(&by.hiding().await?.record(&record, app.client.now()))
 }
 
 /// Deletes a task.

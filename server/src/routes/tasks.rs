@@ -11,8 +11,9 @@ use axum::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 use windlass::{
+    Invalid,
     client::SameRequest,
-    store::{Cursor, Operation, Order, Query, TaskRecord},
+    store::{Cursor, Operation, Query, TaskRecord},
 };
 
 use super::{
@@ -144,13 +145,9 @@ pub(super) async fn list(
     by.scope.narrow(&mut filter);
     let order = match params.text("order")?.as_deref() {
         None => app.client.order_of_newest(),
-        Some("submitted") => Order::Submitted,
-        Some("due") => Order::Due,
-        Some("ended") => Order::Ended,
-        Some("id") => Order::Id,
-        Some(other) => {
-            let what = format!("'{other}' is not one of submitted, due, ended, id");
-            return Err(Problem::invalid("order", what));
+        Some(text) => {
+            let wrong = |error: Invalid| Problem::invalid("order", error.reason());
+            text.parse().map_err(wrong)?
         }
     };
     let asks_for_lines = export::asks_for_lines(&headers);
@@ -207,7 +204,7 @@ pub(super) async fn list(
             .filter(|record| by.scope.has_record(record))
             .filter(|record| hiding.may_find(&query.filter, record))
         {
-            listed.add(&hiding.record(record))?;
+            listed.add(&hiding.record(record, app.client.now()))?;
             left = left.saturating_sub(1);
         }
         cursor = on;

@@ -29,6 +29,7 @@ mod schedules;
 mod scoped_writes;
 mod scopes;
 mod sessions;
+mod standings;
 mod submits;
 mod tasks;
 mod tls;

@@ -24,7 +24,8 @@ async fn a_task_is_submitted_and_read_as_the_command_line_shows_it() {
         read.text
     );
     let record = kit.client.get("a").await.unwrap();
-    let form = serde_json::to_string(&windlass::wire::RecordForm::from(&record)).unwrap();
+    let form =
+        serde_json::to_string(&windlass::wire::RecordForm::at(&record, kit.client.now())).unwrap();
     assert_eq!(read.text, form);
     assert_eq!(record.task.labels["team"], "x");
     let history = kit.client.history("a", 10).await.unwrap();

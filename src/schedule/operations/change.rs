@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use windlass_statemachine::{
-    Command, Invalid, Json, StateKind, Task, TaskId, message::SendCommand,
+    Command, Invalid, Json, Note, StateKind, Task, TaskId, message::SendCommand,
 };
 
 use super::{Schedules, name, record::data_of};
@@ -170,7 +170,8 @@ impl Schedules {
         Err(busy(&id))
     }
 
-    /// Pauses a schedule, with a note that [`get`](Self::get) returns.
+    /// Pauses a schedule, with a note that [`get`](Self::get) returns. The command has the note too, if it is a valid
+    /// [`Note`].
     ///
     /// # Errors
     ///
@@ -193,7 +194,10 @@ impl Schedules {
         };
         let (_, is_paused) = self.change(id.clone(), noted).await?;
         if !is_paused {
-            self.client.command(&id, Command::Pause).await?;
+            // A schedule takes longer notes than a command.
+            let note = note.and_then(|note| Note::new(note).ok());
+            let client = self.client.clone().with_note(note);
+            client.command(&id, Command::Pause).await?;
         }
         Ok(())
     }

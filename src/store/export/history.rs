@@ -148,6 +148,13 @@ impl Exported {
         let new = |old: u64| numbers.get(&old).copied();
         let mut state = self.state;
         let last_order = state.last_command.as_ref().map(|last| last.order);
+        if let Some(order) = state
+            .paused
+            .as_mut()
+            .and_then(|paused| paused.command.as_mut())
+        {
+            *order = new(*order).unwrap_or(first);
+        }
         if let Some(last) = &mut state.last_command {
             // A command that is no longer kept came before the kept ones.
             let before = numbers.range(..=last.order).next_back();
@@ -194,13 +201,7 @@ impl Exported {
                     },
                     what => what,
                 };
-                Change {
-                    seq,
-                    at,
-                    task: task.clone(),
-                    by,
-                    what,
-                }
+                Change::new(seq, at, task.clone(), what).by(by)
             });
         let history = history.collect();
         let commands = self.commands.into_iter().map(|command| CommandRecord {

@@ -37,7 +37,13 @@ impl World {
             command: self.next_seq(),
         };
         let order = self.record(&send.task, what, now);
-        let SendCommand { task, id, command } = send;
+        let SendCommand {
+            task,
+            id,
+            command,
+            note,
+            ..
+        } = send;
         self.commands.insert(id.clone(), (task.clone(), order));
         if let Some(row) = self.tasks.get_mut(&task) {
             row.waiting.insert(order);
@@ -48,6 +54,7 @@ impl World {
                 command,
                 sent_at: kept(now),
                 by: self.by.clone(),
+                note,
                 outcome: None,
             };
             row.commands.insert(order, record);

@@ -107,9 +107,7 @@ impl Row {
 
     pub(super) fn waiting_commands(&self) -> Vec<QueuedCommand> {
         let records = self.waiting.iter().filter_map(|o| self.commands.get(o));
-        records
-            .map(|r| QueuedCommand::new(r.id.clone(), r.order, r.command.clone()))
-            .collect()
+        records.map(CommandRecord::queued).collect()
     }
 
     /// Returns the view of the task for nodes; `None` for a task that is not live, or that cannot

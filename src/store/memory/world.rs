@@ -121,14 +121,8 @@ impl World {
             }
             row.history.push_back(seq);
         }
-        let task = task.clone();
-        self.log.push_back(Change {
-            seq,
-            at: kept(at),
-            task,
-            by: self.by.clone(),
-            what,
-        });
+        let change = Change::new(seq, kept(at), task.clone(), what);
+        self.log.push_back(change.by(self.by.clone()));
         self.latest.send_replace(seq);
         seq
     }

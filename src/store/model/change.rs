@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass_statemachine::{ActionKind, Author, Fence, Kind, NodeName, StateKind, TaskId};
+use windlass_statemachine::{ActionKind, Author, Fence, Kind, NodeName, Note, StateKind, TaskId};
 
 /// One line of history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +19,10 @@ pub struct Change {
     /// the program named no author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Author>,
+    /// The note of the command that was sent. [`Client::history`](crate::Client::history) adds the notes; a stream of
+    /// changes has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Note>,
     /// What happened.
     #[serde(flatten)]
     pub what: ChangeKind,
@@ -32,8 +36,16 @@ impl Change {
             at,
             task,
             by: None,
+            note: None,
             what,
         }
+    }
+
+    /// Sets the author.
+    #[must_use]
+    pub fn by(mut self, by: impl Into<Option<Author>>) -> Self {
+        self.by = by.into();
+        self
     }
 }
 

@@ -62,6 +62,7 @@ impl fmt::Display for Cursor {
         let order = match self.order {
             Order::Submitted => 's',
             Order::Due => 'd',
+            Order::Late => 'l',
             Order::Ended => 'e',
             Order::Id => 'i',
         };
@@ -117,6 +118,7 @@ impl FromStr for Cursor {
             let order = match letters.next()? {
                 's' => Order::Submitted,
                 'd' => Order::Due,
+                'l' => Order::Late,
                 'e' => Order::Ended,
                 'i' => Order::Id,
                 _ => return None,

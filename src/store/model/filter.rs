@@ -31,6 +31,9 @@ const MAX_IDS: usize = 10_000;
 pub struct Filter {
     /// Tasks in one of these states; empty for any.
     pub states: Vec<StateKind>,
+    /// Of runnable tasks: only those that a node runs (`true`), or only those that wait for a node (`false`). It says
+    /// nothing of tasks in other states. [`state_words`](Self::state_words) sets it.
+    pub running: Option<bool>,
     /// Only tasks that are quarantined because their record cannot be read.
     pub quarantined: bool,
     /// Tasks of this kind.
@@ -190,6 +193,10 @@ impl Filter {
             && (self.ended.is_all()
                 || state.is_some_and(|s| s.code().is_terminal() && self.ended.contains(s.since)))
             && (self.states.is_empty() || state.is_some_and(|s| self.states.contains(&s.code())))
+            && self.running.is_none_or(|running| {
+                let is_runnable = state.is_some_and(|s| s.code() == StateKind::Runnable);
+                !is_runnable || record.node.is_some() == running
+            })
             && (!self.quarantined || record.state.is_err())
             && self.is_of_kind(&task.kind)
             && self.labels.iter().all(|(name, value)| {

@@ -29,11 +29,11 @@ fn send(command: Command) -> Transaction {
 }
 
 fn sent_as(command_id: &str, command: Command) -> Transaction {
-    new().send(SendCommand {
-        task: id(),
-        id: CommandId::new(command_id).unwrap(),
+    new().send(SendCommand::new(
+        id(),
+        CommandId::new(command_id).unwrap(),
         command,
-    })
+    ))
 }
 
 fn submit(change: impl Fn(&mut Submit)) -> Transaction {
@@ -81,6 +81,8 @@ fn operations() -> Vec<Transaction> {
             task: _,
             id: _,
             command,
+            note: _,
+            ..
         }) => match command {
             Command::Run
             | Command::Sleep { until: _ }

@@ -24,6 +24,8 @@ mod refusal;
 mod refusals;
 mod remote;
 mod selecting;
+mod standing;
+mod state_word;
 mod stats;
 mod transaction;
 mod value;
@@ -57,6 +59,8 @@ pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskR
 pub use refusal::{Part, Reason, Refusal};
 pub use refusals::Refusals;
 pub use remote::{RemoteHandler, RemoteWorker, Speaker};
+pub use standing::{Shown, Standing};
+pub use state_word::StateWord;
 pub use stats::{Availability, HeldGroup, TaskGroup, TaskStats};
 pub use transaction::Transaction;
 pub use value::{Expected, NamedValue, SetValue};

@@ -16,6 +16,10 @@ pub enum Order {
     /// By the time of their wake-up. Only sleeping tasks are listed: a runnable task waits for no time. A query for other
     /// tasks is refused.
     Due,
+    /// By how late they are: of tasks that no node has claimed, first those whose time has come, the latest first, then
+    /// sleeping ones by the time of their wake-up. Paused, running and ended tasks are not listed. A query for
+    /// other tasks is refused. Every live task is read; on SQLite only the runnable ones.
+    Late,
     /// By the time of their end. Only ended tasks are listed. A query for other tasks is refused.
     Ended,
     /// By their ids, byte by byte. Ids that windlass makes (UUIDv7) begin with the time of the submit, so they sort
@@ -25,16 +29,29 @@ pub enum Order {
 
 impl Order {
     /// Every order.
-    pub const ALL: [Self; 4] = [Self::Submitted, Self::Due, Self::Ended, Self::Id];
+    pub const ALL: [Self; 5] = [
+        Self::Submitted,
+        Self::Due,
+        Self::Late,
+        Self::Ended,
+        Self::Id,
+    ];
 
-    /// Returns its name: `submitted`, `due`, `ended` or `id`.
+    /// Returns its name: `submitted`, `due`, `late`, `ended` or `id`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Submitted => "submitted",
             Self::Due => "due",
+            Self::Late => "late",
             Self::Ended => "ended",
             Self::Id => "id",
         }
+    }
+
+    /// Returns whether a list in this order starts with the first task by default: the earliest wake-up, or the latest
+    /// task. Other lists start with the newest.
+    pub fn is_ascending(self) -> bool {
+        matches!(self, Self::Due | Self::Late)
     }
 }
 
@@ -52,7 +69,7 @@ impl FromStr for Order {
         found.ok_or_else(|| {
             Invalid::new(
                 "order",
-                format!("'{text}' is not one of submitted, due, ended and id"),
+                format!("'{text}' is not one of submitted, due, late, ended and id"),
             )
         })
     }

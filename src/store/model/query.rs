@@ -40,7 +40,7 @@ pub struct Query {
     /// The order of the tasks; by submit by default.
     pub order: Order,
     /// Whether the list starts with the first task in the order. By default it starts with the last, which is the newest,
-    /// except in a list by wake-up.
+    /// except in a list by wake-up or by lateness.
     pub ascending: bool,
     /// How many tasks a page has at most: 1 to 10,000; 100 by default.
     pub limit: u32,
@@ -64,10 +64,11 @@ impl Query {
         }
     }
 
-    /// Sets the order. A list by wake-up starts with the earliest, other lists with the newest.
+    /// Sets the order. A list by wake-up starts with the earliest, a list by lateness with the latest, other lists with the
+    /// newest.
     #[must_use]
     pub fn order(self, order: Order) -> Self {
-        let ascending = order == Order::Due;
+        let ascending = order.is_ascending();
         Self {
             order,
             ascending,

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
-    Author, Bound, Command, CommandId, ErrorEntry, Fence, Kind, Limit, NodeName, Outcome,
-    QueuedCommand, StateKind, Task, TaskId, TaskState, fingerprint, size::Size,
+    Author, Bound, Command, CommandId, ErrorEntry, Fence, Kind, Limit, NodeName, Note, Outcome,
+    QueuedCommand, StateKind, Task, TaskId, TaskState, command::NotedCommand, fingerprint,
+    size::Size,
 };
 
 use crate::store::Error;
@@ -27,12 +28,15 @@ pub struct CommandRecord {
     /// Who sent it, if the sender named an author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Author>,
+    /// Why it was sent, if the sender wrote a note.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Note>,
     /// The outcome; `None` while the command is in the queue.
     pub outcome: Option<Outcome>,
 }
 
 impl CommandRecord {
-    /// Returns a queued command, without an author.
+    /// Returns a queued command.
     pub fn new(task: TaskId, queued: QueuedCommand, sent_at: Timestamp) -> Self {
         Self {
             id: queued.id,
@@ -40,9 +44,22 @@ impl CommandRecord {
             order: queued.order,
             command: queued.command,
             sent_at,
-            by: None,
+            by: queued.by,
+            note: queued.note,
             outcome: None,
         }
+    }
+
+    /// Returns the command as nodes get it.
+    pub(crate) fn queued(&self) -> QueuedCommand {
+        QueuedCommand::new(self.id.clone(), self.order, self.command.clone())
+            .by(self.by.clone())
+            .note(self.note.clone())
+    }
+
+    /// Returns the command with its note, as stores keep it.
+    pub(crate) fn noted(&self) -> NotedCommand {
+        NotedCommand::new(self.command.clone(), self.note.clone())
     }
 }
 

@@ -30,11 +30,7 @@ fn send(task: &str, command_id: &str) -> SendCommand {
 }
 
 fn sending(task: &str, command_id: &str, command: Command) -> SendCommand {
-    SendCommand {
-        task: id(task),
-        id: command_id.parse().unwrap(),
-        command,
-    }
+    SendCommand::new(id(task), command_id.parse().unwrap(), command)
 }
 
 fn require(task: &str, require: Require) -> Guard {

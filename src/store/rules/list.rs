@@ -55,6 +55,12 @@ pub(crate) fn place(record: &TaskRecord, order: Order) -> Option<Place> {
             TaskStatus::Sleeping { until } => until.as_microsecond(),
             _ => return None,
         },
+        Order::Late => {
+            let state = state?;
+            // A claimed sleeping task waits for its time; every other claimed task runs.
+            let waits = record.node.is_none() || state.code() == StateKind::Sleeping;
+            state.ready().filter(|_| waits)?.as_microsecond()
+        }
         Order::Ended => state
             .filter(|state| state.code().is_terminal())?
             .since
@@ -73,16 +79,22 @@ fn check_order(query: &Query) -> Result<(), Error> {
     let filter = &query.filter;
     let is_listed: fn(StateKind) -> bool = match query.order {
         Order::Due => |state| state == StateKind::Sleeping,
+        Order::Late => |state| !state.is_terminal() && state != StateKind::Paused,
         Order::Ended => StateKind::is_terminal,
         Order::Submitted | Order::Id => return Ok(()),
     };
     let by_due = query.order == Order::Due;
+    let by_late = query.order == Order::Late;
     let other = filter
         .states
         .iter()
         .copied()
         .find(|state| !is_listed(*state));
-    let waits = query.waits.filter(|of| !by_due || *of != WaitKind::Tasks);
+    let waits = query.waits.filter(|of| match query.order {
+        Order::Due => *of != WaitKind::Tasks,
+        Order::Late => matches!(of, WaitKind::Lost | WaitKind::Signal),
+        _ => true,
+    });
     let has_states = !filter.states.is_empty();
     let is_claimed = (filter.claimed || filter.node.is_some()) && !(by_due && has_states);
     let what = match (other, waits) {
@@ -90,16 +102,20 @@ fn check_order(query: &Query) -> Result<(), Error> {
         (None, Some(reason)) => format!("tasks that wait for '{reason}'"),
         (None, None) if filter.quarantined => "quarantined tasks".to_owned(),
         (None, None) if filter.awaits_signal => "tasks that wait for a signal".to_owned(),
-        (None, None) if by_due && filter.is_of_ends() => "times of ends".to_owned(),
+        (None, None) if (by_due || by_late) && filter.is_of_ends() => "times of ends".to_owned(),
+        (None, None) if by_late && filter.running == Some(true) => "running tasks".to_owned(),
         (None, None) if is_claimed && by_due => {
             "claimed tasks without the state 'sleeping'".to_owned()
         }
         (None, None) if is_claimed => "claimed tasks".to_owned(),
         _ => return Ok(()),
     };
-    let lists = match by_due {
-        true => "'due' lists only sleeping tasks, by the time at which they wake",
-        false => "'ended' lists only ended tasks, by the time of their end",
+    let lists = match query.order {
+        Order::Due => "'due' lists only sleeping tasks, by the time at which they wake",
+        Order::Late => {
+            "'late' lists only tasks that wait for a node or for a time, the latest first"
+        }
+        _ => "'ended' lists only ended tasks, by the time of their end",
     };
     let reason = format!(
         "{lists}, and does not go with {what}; list by 'submitted' or 'id', or change the filter"

@@ -206,11 +206,11 @@ fn submit(if_exists: IfExists) -> Operation {
 }
 
 fn send(command_id: &str, command: Command) -> Operation {
-    Operation::Send(SendCommand {
-        task: id("a"),
-        id: command_id.parse().unwrap(),
+    Operation::Send(SendCommand::new(
+        id("a"),
+        command_id.parse().unwrap(),
         command,
-    })
+    ))
 }
 
 #[test]
@@ -384,11 +384,7 @@ fn the_form_is_checked_before_anything_is_read() {
         .delete(id("a"))
         .with(submit(IfExists::Refuse));
     assert!(text(&twice).starts_with("name task 'a' twice"));
-    let other = SendCommand {
-        task: id("b"),
-        id: "c".parse().unwrap(),
-        command: Command::Run,
-    };
+    let other = SendCommand::new(id("b"), "c".parse().unwrap(), Command::Run);
     let one_id = Transaction::new()
         .with(send("c", Command::Pause))
         .send(other);

@@ -3,7 +3,7 @@
 
 use rusqlite::{Row, types::ValueRef};
 use serde::de::DeserializeOwned;
-use windlass_statemachine::{NodeName, TaskId, TaskState};
+use windlass_statemachine::{Author, NodeName, TaskId, TaskState};
 
 use super::{batch::Sql, texts::Text};
 
@@ -28,6 +28,12 @@ pub(super) fn json<T: DeserializeOwned>(
         let value = text.map(serde_json::from_str).transpose();
         value.map_err(|e| format!("{name}: {e}"))
     }))
+}
+
+/// Returns the author in a column. One that cannot be read is left out.
+pub(super) fn author(row: &Row<'_>, column: usize) -> Sql<Option<Author>> {
+    let by = row.get::<_, Option<Text>>(column)?;
+    Ok(by.and_then(|by| Author::new(by.0).ok()))
 }
 
 /// Returns the state in a column, or why it cannot be read.

@@ -2,7 +2,8 @@
 
 use rusqlite::Connection;
 use windlass_statemachine::{
-    Author, CommandId, Outcome, QueuedCommand, StateKind, TaskId, message::SendCommand,
+    Author, CommandId, Outcome, QueuedCommand, StateKind, TaskId, command::NotedCommand,
+    message::SendCommand,
 };
 
 use super::{
@@ -23,7 +24,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) fn new(send: SendCommand) -> Self {
-        let text = json("command", &send.command);
+        let text = json("command", &send.noted());
         Self { send, text }
     }
 }
@@ -98,17 +99,18 @@ pub(super) type Waiting = Result<QueuedCommand, (i64, String)>;
 /// Returns the waiting commands of a task, in order.
 pub(super) fn waiting(conn: &Connection, n: i64) -> Sql<Vec<Waiting>> {
     let mut waiting = conn.prepare_cached(
-        "SELECT ord, id, command FROM windlass_commands WHERE n = ?1 AND outcome IS NULL ORDER BY ord",
+        "SELECT ord, id, command, by FROM windlass_commands WHERE n = ?1 AND outcome IS NULL ORDER BY ord",
     )?;
     let rows = waiting.query_map([n], |row| {
         let (order, id): (i64, Text) = (row.get(0)?, row.get(1)?);
-        let command = columns::json(row, 2, "command")?;
+        let command = columns::json::<NotedCommand>(row, 2, "command")?;
+        let by = columns::author(row, 3)?;
         let read = || {
-            Ok(QueuedCommand::new(
-                CommandId::new(id.0).map_err(|e| e.to_string())?,
-                order as u64,
-                command?.ok_or("it is empty")?,
-            ))
+            let id = CommandId::new(id.0).map_err(|e| e.to_string())?;
+            let NotedCommand { command, note } = command?.ok_or("it is empty")?;
+            Ok(QueuedCommand::new(id, order as u64, command)
+                .by(by)
+                .note(note))
         };
         Ok(read().map_err(|e: String| (order, e)))
     })?;

@@ -6,7 +6,11 @@ mod due;
 use rusqlite::{CachedStatement, Connection, params_from_iter, types::Value};
 use windlass_statemachine::{StateKind, TaskId};
 
-use super::{codes::from_code, errors::Stop, failures, rows};
+use super::{
+    codes::{from_code, micros},
+    errors::Stop,
+    failures, rows,
+};
 use crate::store::{Filter, Order, Page, Place, Span, TaskRecord, rules::list::Selection};
 
 /// A condition on the rows of a list, with its values.
@@ -66,6 +70,18 @@ impl Conditions {
                 self.and("s.ended_at IS NULL");
             }
         }
+        if let Some(running) = filter.running {
+            let runnable = from_code(StateKind::Runnable);
+            let not = if running { "NOT " } else { "" };
+            self.and(&format!("(s.code <> {runnable} OR s.owner IS {not}NULL)"));
+        }
+        // The filter compares the times of ends with all their digits.
+        if let Some(from) = filter.ended.from {
+            self.and_with("s.ended_at >= ?", micros(from));
+        }
+        if let Some(until) = filter.ended.until {
+            self.and_with("s.ended_at <= ?", micros(until));
+        }
         self.kind("t.kind", filter);
         if !filter.ids.is_empty()
             && let Ok(ids) = serde_json::to_string(&filter.ids)
@@ -117,6 +133,11 @@ fn index_of(filter: &Filter) -> Option<&'static str> {
         Filter { node: Some(_), .. } | Filter { claimed: true, .. } => {
             Some("windlass_states_owned")
         }
+        Filter {
+            states,
+            running: Some(true),
+            ..
+        } if *states == [StateKind::Runnable] => Some("windlass_states_owned"),
         Filter {
             awaits_signal: true,
             ..
@@ -316,7 +337,7 @@ pub(super) fn span(
             }
             Ok(selection.into_tasks())
         }
-        Order::Due => due::span(conn, filter, &span),
+        Order::Due | Order::Late => due::span(conn, filter, &span),
         Order::Id => {
             let after = span.after.as_ref().and_then(|place| place.id.as_ref());
             let (sql, values) = by_id(filter, after, span.ascending);

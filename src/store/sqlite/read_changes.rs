@@ -34,13 +34,8 @@ fn change(row: &Row<'_>) -> Sql<Option<Change>> {
     let (Some(task), Some(what)) = (columns::id(row, 6)?, what) else {
         return Ok(None);
     };
-    Ok(Some(Change {
-        seq: row.get::<_, i64>(0)? as u64,
-        at: time(row.get(1)?),
-        task,
-        by: author(row)?,
-        what,
-    }))
+    let (seq, at) = (row.get::<_, i64>(0)? as u64, time(row.get(1)?));
+    Ok(Some(Change::new(seq, at, task, what).by(author(row)?)))
 }
 
 /// Returns the author of a change.

@@ -2,14 +2,13 @@
 //! not fail.
 
 use rusqlite::Row;
-use windlass_statemachine::{Author, CommandId, Fence, Json, Kind, Task, TaskId};
+use windlass_statemachine::{CommandId, Fence, Json, Kind, Task, TaskId, command::NotedCommand};
 
 use super::{
     batch::Sql,
     codes::time,
     columns::{self, id, json, name, quarantine, state, text},
     limits::{self, limited_by_columns},
-    texts::Text,
 };
 use crate::store::{CommandRecord, Error, TaskRecord};
 
@@ -148,23 +147,25 @@ pub(super) const COMMAND: &str = "c.id, t.id, c.ord, c.command, c.sent_at, c.out
 pub(super) fn command(row: &Row<'_>) -> Sql<Result<CommandRecord, Error>> {
     let order: i64 = row.get(2)?;
     let id = text(row, 0)?.map(|id| CommandId::new(id.unwrap_or_default()));
-    let command = json(row, 3, "command")?;
+    let command = json::<NotedCommand>(row, 3, "command")?;
     let outcome = json(row, 5, "outcome")?;
     let task = columns::id(row, 1)?;
-    let by = row.get::<_, Option<Text>>(6)?;
+    let by = columns::author(row, 6)?;
     let unreadable = |reason: String| Error::Corrupt {
         what: format!("command {order}"),
         reason,
     };
     let sent_at = time(row.get(4)?);
     let read = || {
+        let NotedCommand { command, note } = command?.ok_or("it is empty")?;
         Ok(CommandRecord {
             id: id?.map_err(|e| e.to_string())?,
             task: task.ok_or("its task has no id that can be read")?,
             order: order as u64,
-            command: command?.ok_or("it is empty")?,
+            command,
             sent_at,
-            by: by.and_then(|by| Author::new(by.0).ok()),
+            by,
+            note,
             outcome: outcome?,
         })
     };

@@ -35,7 +35,7 @@ impl Prepared {
             Operation::Send(send) => Some(send),
             _ => None,
         });
-        let texts = commands.map(|send| Ok((send.id.clone(), json("command", &send.command)?)));
+        let texts = commands.map(|send| Ok((send.id.clone(), json("command", &send.noted())?)));
         Self {
             texts: texts.collect(),
             transaction,

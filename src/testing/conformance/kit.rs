@@ -60,11 +60,7 @@ pub(super) fn same(task: Task) -> Submit {
 }
 
 pub(super) fn sending(task: &str, name: &str, command: Command) -> SendCommand {
-    SendCommand {
-        task: id(task),
-        id: command_of(name),
-        command,
-    }
+    SendCommand::new(id(task), command_of(name), command)
 }
 
 pub(super) fn field(error: &Error) -> &str {

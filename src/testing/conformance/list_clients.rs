@@ -160,6 +160,14 @@ macro_rules! __conformance_of_clients {
                 the_deadline_ends_a_wait_for_a_signal,
                 ends_and_copies_of_waits_for_a_signal,
             }
+            standings {
+                runnable_tasks_are_running_or_queued,
+                a_list_by_lateness_has_the_latest_first,
+            }
+            notes {
+                a_note_stays_with_its_command,
+                a_copy_has_the_notes,
+            }
             failures {
                 failed_tasks_are_grouped,
             }

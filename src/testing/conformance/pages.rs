@@ -43,7 +43,7 @@ async fn ids(client: &Client, query: &Query) -> Vec<String> {
 
 /// Asserts that the lists of all page sizes are the same, and the reverse of those in the other
 /// direction.
-async fn assert_lists(kit: &Kit, query: Query, expected: &[&str]) {
+pub(super) async fn assert_lists(kit: &Kit, query: Query, expected: &[&str]) {
     let client = Client::new(&kit.store);
     for limit in [1, 2, 3, 100] {
         let query = query.clone().limit(limit);

@@ -2,8 +2,9 @@
 
 use super::{Env, Step, phase::Waiting, signals::Open};
 use crate::{
-    ActionKind, Effects, Json, Message, Outcome, StateKind, TaskState, TransitionError,
-    state::LastCommand, transition,
+    ActionKind, Command, Effects, Json, Message, Outcome, StateKind, TaskState, TransitionError,
+    state::{LastCommand, Pause},
+    transition,
 };
 
 /// A write while it is being put together.
@@ -95,6 +96,10 @@ impl Draft {
     /// Records the outcome of a command.
     pub(super) fn settle(&mut self, waiting: Waiting, outcome: Outcome) {
         let order = waiting.command.order;
+        let is_pause = waiting.command.command == Command::Pause;
+        if is_pause && outcome.is_applied() && self.state.code() == StateKind::Paused {
+            self.state.paused = Some(Box::new(Pause::of(&waiting.command)));
+        }
         self.state.last_command = Some(LastCommand {
             order,
             outcome: outcome.clone(),

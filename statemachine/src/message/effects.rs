@@ -112,7 +112,7 @@ impl<J> Message<J> {
     /// assert_eq!(message.kind(), ActionKind::Error);
     /// ```
     #[must_use]
-    pub fn and_send<T, I>(mut self, task: T, id: I, command: Command) -> Self
+    pub fn and_send<T, I>(self, task: T, id: I, command: Command) -> Self
     where
         T: TryInto<TaskId>,
         T::Error: Into<Invalid>,
@@ -122,8 +122,13 @@ impl<J> Message<J> {
         let task = task.try_into().map_err(Into::into);
         let send = task.and_then(|task| {
             let id = id.try_into().map_err(Into::into)?;
-            Ok(SendCommand { task, id, command })
+            Ok(SendCommand::new(task, id, command))
         });
+        self.and_sent(send)
+    }
+
+    /// Adds a command that was read, or the failure of an invalid one.
+    pub(crate) fn and_sent(mut self, send: Result<SendCommand, Invalid>) -> Self {
         match send {
             Ok(_) if self.body.refused => {}
             Ok(send) => self.body.effects.send.push(send),

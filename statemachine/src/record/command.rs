@@ -4,7 +4,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{ActionKind, Command, Invalid, Json, Outcome, Signal, StateKind};
+use crate::{
+    ActionKind, Command, Invalid, Json, Note, Outcome, Signal, StateKind, command::NotedCommand,
+};
 
 /// A command for one task.
 #[derive(Serialize, Deserialize)]
@@ -34,6 +36,14 @@ pub(crate) struct CommandRecord {
         deserialize_with = "crate::json::present"
     )]
     payload: Option<Json>,
+    /// Why it was sent: one line of up to 500 bytes.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::note::stored"
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    note: Option<Note>,
 }
 
 impl CommandRecord {
@@ -44,6 +54,7 @@ impl CommandRecord {
             result: None,
             name: None,
             payload: None,
+            note: None,
         }
     }
 }
@@ -58,6 +69,23 @@ impl<'de> Deserialize<'de> for Command {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let record = CommandRecord::deserialize(deserializer)?;
         Self::try_from(record).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for NotedCommand {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut record = CommandRecord::from(self.command.clone());
+        record.note.clone_from(&self.note);
+        record.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for NotedCommand {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut record = CommandRecord::deserialize(deserializer)?;
+        let note = record.note.take();
+        let command = Command::try_from(record).map_err(serde::de::Error::custom)?;
+        Ok(Self { command, note })
     }
 }
 

@@ -193,11 +193,7 @@ impl Kit {
     }
 
     pub(crate) async fn send(&self, name: &str, command_id: &str, command: Command) -> u64 {
-        let send = SendCommand {
-            task: id(name),
-            id: command_id.parse().unwrap(),
-            command,
-        };
+        let send = SendCommand::new(id(name), command_id.parse().unwrap(), command);
         self.store
             .registry()
             .send(vec![send])

@@ -47,11 +47,7 @@ async fn fill(file: &File) {
     waits.waits = Some(Box::new(Waits::new("after", ["first"]).unwrap()));
     try_submit(&store, waits).await.unwrap();
     for (place, id_of) in [("first", "c1"), ("slot", "c2")] {
-        let command = SendCommand {
-            task: id(place),
-            command: Command::Pause,
-            id: id_of.parse().unwrap(),
-        };
+        let command = SendCommand::new(id(place), id_of.parse().unwrap(), Command::Pause);
         let transaction = Transaction::from(windlass::store::Operation::Send(command));
         let transaction = transaction
             .with_id(format!("t-{id_of}").parse().unwrap())

@@ -41,11 +41,7 @@ async fn reopening_keeps_everything() {
         commit(&store, &done, Message::complete()).await.unwrap();
         let held = claim(&store, &lease, "held").await;
         fence = held.claim.fence;
-        let send = SendCommand {
-            task: id("rich"),
-            id: "c1".parse().unwrap(),
-            command: Command::Pause,
-        };
+        let send = SendCommand::new(id("rich"), "c1".parse().unwrap(), Command::Pause);
         store.send(vec![send]).await.remove(0).unwrap();
         store.leave(&lease).await.unwrap();
         records = store

@@ -26,11 +26,7 @@ async fn each_sees_what_the_other_does() {
     let claimed = claim(&a, &lease, "t").await;
     assert_eq!(b.get(&id("t")).await.unwrap().node.unwrap().as_str(), "a");
 
-    let send = SendCommand {
-        task: id("t"),
-        id: "c".parse().unwrap(),
-        command: Command::Pause,
-    };
+    let send = SendCommand::new(id("t"), "c".parse().unwrap(), Command::Pause);
     let order = b.send(vec![send]).await.remove(0).unwrap();
     let reported = until(&mut watch, |e| matches!(e, Event::Commands { .. })).await;
     let commands = reported.iter().find_map(|e| match e {
@@ -160,11 +156,7 @@ async fn changes_of_another_process_between_two_transitions_stay_in_the_history(
     let mut claimed = claim(&a, &lease, "t").await;
     for command in [None, Some("c"), None, Some("d"), None] {
         if let Some(command) = command {
-            let send = SendCommand {
-                task: id("t"),
-                id: command.parse().unwrap(),
-                command: Command::Pause,
-            };
+            let send = SendCommand::new(id("t"), command.parse().unwrap(), Command::Pause);
             b.send(vec![send]).await.remove(0).unwrap();
         }
         let commit = commit_of(&claimed, Message::checkpoint().with_data(&command));

@@ -121,11 +121,7 @@ async fn a_command_that_cannot_be_read_does_not_stop_those_behind_it() {
     let lease = join(&store, "a").await;
     submit(&store, "t").await;
     for command in ["c1", "c2"] {
-        let send = SendCommand {
-            task: id("t"),
-            id: command.parse().unwrap(),
-            command: Command::Pause,
-        };
+        let send = SendCommand::new(id("t"), command.parse().unwrap(), Command::Pause);
         store.send(vec![send]).await.remove(0).unwrap();
     }
     let raw = file.raw();

@@ -129,10 +129,12 @@ struct Which {
 struct BackfillArgs {
     #[command(flatten)]
     which: Which,
-    /// The first time (RFC 3339, '1h ago')
+    /// The first time (2026-11-28, yesterday, '2 hours ago', RFC 3339; days are those of this machine's
+    /// time zone)
     #[arg(long, value_name = "TIME", value_parser = past)]
     from: Timestamp,
-    /// The last time (RFC 3339, '5m ago'); now by default
+    /// The last time (2026-11-28, yesterday, '2 hours ago', RFC 3339; days are those of this machine's
+    /// time zone); now by default
     #[arg(long, value_name = "TIME", value_parser = past)]
     to: Option<Timestamp>,
     /// Also run times again whose run has ended
@@ -147,7 +149,8 @@ struct BackfillArgs {
 struct SkipArgs {
     #[command(flatten)]
     which: Which,
-    /// The nominal time (RFC 3339); the next one by default
+    /// The nominal time (RFC 3339, '2026-11-28 09:30', tomorrow, 'in 2 hours'; days are those of this
+    /// machine's time zone); the next one by default
     #[arg(value_name = "TIME", value_parser = time)]
     time: Option<Timestamp>,
 }

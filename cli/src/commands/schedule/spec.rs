@@ -11,7 +11,7 @@ use super::{
     run_args::{inner, set},
     zone,
 };
-use crate::{exec, exit::Failure, input, parse::time};
+use crate::{exec, exit::Failure, input, parse::time_with_zone};
 
 /// The times.
 #[derive(Debug, Default, PartialEq, clap::Args)]
@@ -31,11 +31,11 @@ pub(super) struct TimeArgs {
     every: Vec<String>,
 
     /// One of the times of each interval (RFC 3339); 1970-01-01T00:00:00Z by default. Months have its local time
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "every")]
+    #[arg(long, value_name = "TIME", value_parser = time_with_zone, requires = "every")]
     anchor: Option<Timestamp>,
 
     /// A time (RFC 3339)
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time_with_zone)]
     at: Vec<Timestamp>,
 
     /// Leave out the times of a cron expression
@@ -43,7 +43,7 @@ pub(super) struct TimeArgs {
     except_cron: Vec<String>,
 
     /// Leave out a time (RFC 3339)
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time_with_zone)]
     except_at: Vec<Timestamp>,
 
     /// Leave out a day of the schedule's zone: 2030-12-25
@@ -51,11 +51,11 @@ pub(super) struct TimeArgs {
     except_date: Vec<String>,
 
     /// Leave out times before this one (RFC 3339)
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time_with_zone)]
     start: Option<Timestamp>,
 
     /// Leave out times after this one (RFC 3339)
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time_with_zone)]
     end: Option<Timestamp>,
 
     /// Complete the schedule after this many runs

@@ -28,7 +28,8 @@ pub(super) struct Args {
     #[command(flatten)]
     which: Which,
 
-    /// The nominal time of the run (RFC 3339), past or future; the present by default. A command finds it in
+    /// The nominal time of the run (RFC 3339, '2026-11-28 09:30', tomorrow, 'in 2 hours'; days are those of this
+    /// machine's time zone), past or future; the present by default. A command finds it in
     /// WINDLASS_SCHEDULED_FOR
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     nominal: Option<Timestamp>,

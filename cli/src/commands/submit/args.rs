@@ -60,7 +60,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "JSON")]
     pub(super) props: Option<String>,
 
-    /// Start no earlier than this time (RFC 3339)
+    /// Start no earlier than this time (RFC 3339, '2026-11-28 09:30', tomorrow, 'in 2 hours'; days are those of this
+    /// machine's time zone)
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "wait_in")]
     pub(super) start_at: Option<Timestamp>,
 
@@ -86,16 +87,19 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) allow_missing: bool,
 
-    /// Stop waiting at this time (RFC 3339), even if tasks of --after have not ended
+    /// Stop waiting at this time (RFC 3339, '2026-11-28 09:30', tomorrow, 'in 2 hours'; days are those of this
+    /// machine's time zone), even if tasks of --after have not ended
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) after_deadline: Option<Timestamp>,
 
-    /// Fail the task unless a run has begun by this time (RFC 3339), or within this duration: 15m,
+    /// Fail the task unless a run has begun by this time (RFC 3339, '2026-11-28 09:30', tomorrow, 'in 2 hours'; days are those of this
+    /// machine's time zone), or within this duration: 15m,
     /// 2h
     #[arg(long, value_name = "TIME|DURATION", allow_hyphen_values = true, value_parser = moment)]
     pub(super) start_by: Option<Moment>,
 
-    /// Fail the task unless it has ended by this time (RFC 3339), or within this duration: 15m, 2h
+    /// Fail the task unless it has ended by this time (RFC 3339, '2026-11-28 09:30', tomorrow, 'in 2 hours'; days are those of this
+    /// machine's time zone), or within this duration: 15m, 2h
     #[arg(long, value_name = "TIME|DURATION", allow_hyphen_values = true, value_parser = moment)]
     pub(super) end_by: Option<Moment>,
 

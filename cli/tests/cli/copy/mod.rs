@@ -173,11 +173,11 @@ fn a_copy_that_has_changed_since_is_not_called_another_task() {
 /// Pauses a task with a command of this id, which the command line cannot choose.
 fn pause(place: &Place, file: &str, task: &str, id: &str) {
     let path = place.path(file);
-    let send = windlass::store::SendCommand {
-        task: task.parse().unwrap(),
-        id: id.parse().unwrap(),
-        command: windlass::Command::Pause,
-    };
+    let send = windlass::store::SendCommand::new(
+        task.parse().unwrap(),
+        id.parse().unwrap(),
+        windlass::Command::Pause,
+    );
     let sent = async {
         let url = format!("sqlite:{}", path.display());
         let store = windlass::store::Store::open(&url).await.unwrap();

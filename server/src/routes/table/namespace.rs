@@ -60,6 +60,7 @@ pub(super) const REQUESTS: &[Request] = &[
         )
         .parameters(&[
             param("kind", Of::Text, "Only tasks of this kind."),
+            param("since", Of::Past, "Counts only tasks that failed at this time or later, at most the last 10,000."),
             param("limit", Of::Number(1, 500), "The most groups.").or("50"),
         ])
         .answers(&[answer(200, "failures", "The groups.", "/v1/failures")])],

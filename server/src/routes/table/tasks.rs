@@ -14,7 +14,7 @@ const LIST: &[Param] = &[
     param(
         "state",
         Of::Texts,
-        "The states, also several with commas: runnable, fault, sleeping, paused, completed, failed, killed.",
+        "The states, also several with commas: runnable, fault, sleeping, paused, completed, failed, killed; and running and queued, the runnable tasks that a node runs, and those that wait for one.",
     ),
     param(
         "kind",
@@ -73,8 +73,8 @@ const LIST: &[Param] = &[
     ),
     param(
         "order",
-        Of::One(&["submitted", "due", "ended", "id"]),
-        "The order: submitted and id (the newest first), due (only sleeping tasks, the earliest first), ended (only ended tasks, the last first). A filter for other tasks is refused.",
+        Of::One(&["submitted", "due", "late", "ended", "id"]),
+        "The order: submitted and id (the newest first), due (only sleeping tasks, the earliest first), late (only tasks that wait for a node, the latest first, then sleeping tasks), ended (only ended tasks, the last first). A filter for other tasks is refused.",
     ),
     param("reversed", Of::Flag, "Reverses the order.").or("false"),
     param("props", Of::Flag, "Whether the tasks have their props.").or("true"),

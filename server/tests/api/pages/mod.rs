@@ -88,7 +88,7 @@ impl Kit {
     }
 
     /// Sends a form, and returns the path of the page that follows.
-    async fn form(&self, path: &str, fields: &str) -> String {
+    pub(crate) async fn form(&self, path: &str, fields: &str) -> String {
         let mut form = request(&self.admin, &format!("POST {path}"), fields.to_owned());
         let kind = "application/x-www-form-urlencoded".parse().unwrap();
         form.headers_mut().insert(header::CONTENT_TYPE, kind);

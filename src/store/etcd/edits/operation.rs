@@ -69,7 +69,7 @@ impl Edits {
                 }
                 edit.put_command(&Sent {
                     id: &send.id,
-                    command: &send.command,
+                    command: &send.noted(),
                     at: now,
                     place,
                     pointer: before.pointer(&send.id),

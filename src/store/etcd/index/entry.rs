@@ -217,6 +217,9 @@ impl Row {
             && (!filter.quarantined || self.state.is_none())
             && filter.is_of_kind(&self.kind)
             && (!filter.claimed || self.is_claimed)
+            && filter.running.is_none_or(|running| {
+                self.state != Some(StateKind::Runnable) || self.is_claimed == running
+            })
             && (!filter.awaits_signal || self.waits == Wait::Signal)
             && (filter.node.is_none() || self.is_claimed)
             && filter

@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
-    Author, Command, CommandId, Invalid, Outcome, QueuedCommand, Signal, TaskId,
+    Author, Command, CommandId, Invalid, Note, Outcome, QueuedCommand, Signal, TaskId,
+    command::NotedCommand,
 };
 
 use super::{
@@ -59,13 +60,14 @@ pub(crate) struct Stored {
     pub(crate) command: Result<Command, String>,
     pub(crate) sent_at: Timestamp,
     pub(crate) by: Option<Author>,
+    pub(crate) note: Option<Note>,
     pub(crate) became: Option<Outcome>,
 }
 
 impl Stored {
     /// Returns the value of `/NS/tasks/ID/commands/NAME`.
     pub(crate) fn write(
-        command: &Command,
+        command: &NotedCommand,
         at: Timestamp,
         (place, by): (u32, Option<&Author>),
     ) -> Result<String, Error> {
@@ -91,7 +93,7 @@ impl Stored {
             became: command.outcome.clone(),
             malformed: None,
         };
-        let text = write("command", &command.command)?;
+        let text = write("command", &command.noted())?;
         Ok(extended(text, &write("command", &sent)?))
     }
 
@@ -108,19 +110,19 @@ impl Stored {
             became: Some(outcome),
             malformed: None,
         };
+        let noted = |command| write("command", &NotedCommand::new(command, self.note.clone()));
         let text = match &self.command {
             Ok(Command::Complete { result: Some(json) }) if json.len() > CONTENT_KEPT => {
-                write("command", &Command::Complete { result: None })?
+                noted(Command::Complete { result: None })?
             }
             Ok(Command::Signal(signal))
                 if signal
                     .payload_json()
                     .is_some_and(|p| p.len() > CONTENT_KEPT) =>
             {
-                let name = Signal::new(signal.name());
-                write("command", &Command::Signal(name))?
+                noted(Command::Signal(Signal::new(signal.name())))?
             }
-            Ok(command) => write("command", command)?,
+            Ok(command) => noted(command.clone())?,
             Err(_) => write("command", &serde_json::json!({ "malformed": self.text }))?,
         };
         Ok(extended(text, &write("command", &sent)?))
@@ -130,6 +132,11 @@ impl Stored {
         let sent: Sent = parse(kv).unwrap_or_default();
         let malformed = sent.malformed.as_deref();
         let readable = malformed.and_then(|text| serde_json::from_str(text).ok());
+        let noted = parse::<NotedCommand>(kv).or_else(|reason| readable.ok_or(reason));
+        let (command, note) = match noted {
+            Ok(NotedCommand { command, note }) => (Ok(command), note),
+            Err(reason) => (Err(reason), None),
+        };
         let text = match malformed {
             Some(text) => text.to_owned(),
             None => String::from_utf8_lossy(kv.value()).into_owned(),
@@ -144,7 +151,8 @@ impl Stored {
             order: sent.order.unwrap_or_else(|| number(first, sent.place)),
             revision: kv.mod_revision(),
             text,
-            command: parse(kv).or_else(|reason| readable.ok_or(reason)),
+            command,
+            note,
             sent_at: kept(sent.sent_at.unwrap_or(Timestamp::UNIX_EPOCH)),
             by: match name.is_none_or(|name| name.starts_with(SLOT)) {
                 true => Some(Author::metafora()),
@@ -163,6 +171,7 @@ impl Stored {
             command: self.command.clone().ok()?,
             sent_at: self.sent_at,
             by: self.by.clone(),
+            note: self.note.clone(),
             outcome: self.became.clone(),
         })
     }
@@ -193,11 +202,9 @@ impl Stored {
 /// Returns the commands that can be read.
 pub(crate) fn reported(queue: &[Stored]) -> Vec<QueuedCommand> {
     let readable = queue.iter().filter_map(|stored| {
-        Some(QueuedCommand::new(
-            stored.id().ok()?,
-            stored.order,
-            stored.command.clone().ok()?,
-        ))
+        let (id, command) = (stored.id().ok()?, stored.command.clone().ok()?);
+        let queued = QueuedCommand::new(id, stored.order, command);
+        Some(queued.by(stored.by.clone()).note(stored.note.clone()))
     });
     let mut commands: Vec<_> = readable.collect();
     commands.sort_by_key(|c| c.order);
@@ -240,7 +247,7 @@ mod tests {
     fn a_large_payload_is_not_kept_with_the_outcome() {
         for (bytes, is_kept) in [(10, true), (5000, false)] {
             let command = Command::signal("go", &"x".repeat(bytes)).unwrap();
-            let waiting = Stored::write(&command, Timestamp::UNIX_EPOCH, (0, None)).unwrap();
+            let waiting = Stored::write(&command.into(), Timestamp::UNIX_EPOCH, (0, None)).unwrap();
             let ended = read(&waiting).write_outcome(Outcome::Unanswered).unwrap();
             let kept = read(&ended);
             assert_eq!(kept.became, Some(Outcome::Unanswered));

@@ -144,13 +144,8 @@ impl Entry {
                 {
                     *fence = fences.of(revision);
                 }
-                Change {
-                    seq: self.seq.unwrap_or_else(|| number(revision, place)),
-                    at: kept(self.at),
-                    task: id.clone(),
-                    by: by.clone(),
-                    what,
-                }
+                let seq = self.seq.unwrap_or_else(|| number(revision, place));
+                Change::new(seq, kept(self.at), id.clone(), what).by(by.clone())
             })
             .collect()
     }

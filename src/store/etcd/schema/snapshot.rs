@@ -176,13 +176,8 @@ impl Snapshot {
     pub(crate) fn submit(&self, id: &TaskId) -> Option<Change> {
         let (envelope, order) = self.envelope().ok()?;
         let state = envelope.first_state().code();
-        Some(Change {
-            seq: order,
-            at: envelope.submitted_at(),
-            task: id.clone(),
-            by: envelope.by,
-            what: ChangeKind::Submitted { state },
-        })
+        let (at, what) = (envelope.submitted_at(), ChangeKind::Submitted { state });
+        Some(Change::new(order, at, id.clone(), what).by(envelope.by))
     }
 
     /// Returns whether the node that had claimed the live task has ended without releasing it, and no claim has followed.

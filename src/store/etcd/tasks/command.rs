@@ -45,7 +45,7 @@ impl Commands {
             edit.when_there(Of::Task);
             edit.put_command(&edit::Sent {
                 id: &send.id,
-                command: &send.command,
+                command: &send.noted(),
                 at: access.now(),
                 place,
                 pointer,

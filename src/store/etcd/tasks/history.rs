@@ -40,13 +40,8 @@ impl Queries {
                 .flat_map(|kv| Entry::read(id, kv, &self.reader.fences)),
         );
         for stored in self.reader.stored_commands(id).await? {
-            changes.push(Change {
-                seq: stored.order,
-                at: stored.sent_at,
-                task: id.clone(),
-                by: stored.by.clone(),
-                what: stored.change(),
-            });
+            let change = Change::new(stored.order, stored.sent_at, id.clone(), stored.change());
+            changes.push(change.by(stored.by));
         }
         // A line from before the submit belongs to an earlier task, which a Metafora node ended.
         let first = found.envelope().map_or(0, |(_, order)| order);

@@ -115,12 +115,15 @@ impl Queries {
     /// index.
     pub(crate) async fn span(&self, filter: &Filter, span: Span) -> Result<Vec<TaskRecord>, Error> {
         let folders = match span.order {
-            Order::Due => Folders::Live,
+            Order::Due | Order::Late => Folders::Live,
             _ => folders_of(filter),
         };
         let mut tasks = if !filter.ids.is_empty() && filter.ids.len() <= FEW_IDS {
             self.named(filter, span).await?
-        } else if let Some(current) = self.indexed().await {
+        } else if span.order != Order::Late
+            && let Some(current) = self.indexed().await
+        {
+            // The index in memory has no order by lateness.
             self.by_index(&current, filter, span).await?
         } else if span.order == Order::Ended {
             self.by_end(filter, span).await?

@@ -245,14 +245,7 @@ fn changes_of(
     for WatchedKey { put, kv } in events {
         let put = *put;
         let mut add = |task: &TaskId, (seq, at), by, what| {
-            let task = task.clone();
-            changes.push(Change {
-                seq,
-                at,
-                task,
-                by,
-                what,
-            });
+            changes.push(Change::new(seq, at, task.clone(), what).by(by));
         };
         if let Some((id, part)) = keys.split(kv.key()) {
             let Ok(id) = TaskId::new(id) else { continue };
@@ -311,15 +304,8 @@ fn changes_of(
     let places = (0..PLACES).rev().map(|place| number(revision, place));
     let free = places.filter(|seq| !taken.contains(seq));
     for (id, seq) in deleted.into_iter().zip(free) {
-        changes.push(Change {
-            seq,
-            // A deleted key has no time.
-            at: now,
-            task: id,
-            // The history of the namespace names the author.
-            by: None,
-            what: ChangeKind::Deleted,
-        });
+        // A deleted key has no time. The history of the namespace names the author.
+        changes.push(Change::new(seq, now, id, ChangeKind::Deleted));
     }
     changes.sort_by_key(|change| change.seq);
     changes

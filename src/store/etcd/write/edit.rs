@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use windlass_statemachine::{
-    Command, CommandId, Json, NodeName, Outcome, StateKind, Task, TaskId, TaskState,
+    CommandId, Json, NodeName, Outcome, StateKind, Task, TaskId, TaskState, command::NotedCommand,
 };
 
 use super::item::Item;
@@ -41,7 +41,7 @@ pub(crate) struct Step<'a> {
 /// A command that is sent.
 pub(crate) struct Sent<'a> {
     pub(crate) id: &'a CommandId,
-    pub(crate) command: &'a Command,
+    pub(crate) command: &'a NotedCommand,
     pub(crate) at: Timestamp,
     /// Its place in the numbers of the revision.
     pub(crate) place: u32,

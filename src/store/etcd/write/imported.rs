@@ -141,13 +141,7 @@ mod tests {
     }
 
     fn change(seq: u64, what: ChangeKind) -> Change {
-        Change {
-            seq,
-            at: at(),
-            task: parsed("a"),
-            by: None,
-            what,
-        }
+        Change::new(seq, at(), parsed("a"), what)
     }
 
     fn parts(exported: &Exported) -> Vec<(String, String)> {
@@ -228,6 +222,7 @@ mod tests {
             command: Command::Pause,
             sent_at: at(),
             by: None,
+            note: None,
             outcome,
         };
         let reason = "no".to_owned();

@@ -1,4 +1,4 @@
-//! Lists sleeping tasks by their wake-up.
+//! Lists sleeping tasks by their wake-up, and unclaimed tasks by how late they are.
 //!
 //! The index of sleeping tasks has the unclaimed tasks of each kind, data version and waits in the order of their
 //! wake-ups. A list reads the first tasks of each of these groups: the tasks that it returns, and one index entry for
@@ -7,10 +7,11 @@
 use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, params_from_iter, types::Value};
+use windlass_statemachine::StateKind;
 
 use super::{Conditions, direction, each, for_span};
 use crate::store::{
-    Filter, Place, Span, TaskRecord,
+    Filter, Order, Place, Span, TaskRecord,
     rules::list::Selection,
     sqlite::{errors::Stop, rows},
 };
@@ -21,6 +22,10 @@ const ASLEEP: &str = "s.code = 1 AND s.owner IS NULL AND s.quarantine IS NULL";
 /// The condition of sleeping tasks that a node has claimed: their sleep is short, or has ended so that
 /// they run.
 const CLAIMED: &str = "s.code = 1 AND s.owner IS NOT NULL AND s.quarantine IS NULL";
+
+/// The condition of tasks that wait for a node: in `runnable` and `fault`. No index has their order, so all are read.
+const READY: &str =
+    "s.code IN (0, 3) AND s.owner IS NULL AND s.ended_at IS NULL AND s.quarantine IS NULL";
 
 /// What the tasks of a group in the index have in common.
 #[derive(Debug, Clone, Copy)]
@@ -128,13 +133,19 @@ fn query(
     (for_span(sql, filter, span), values)
 }
 
-/// Returns the tasks of a span by wake-up.
+/// Returns the tasks of a span by wake-up, or by lateness.
 pub(super) fn span(
     conn: &Connection,
     filter: &Filter,
     span: &Span,
 ) -> Result<Vec<TaskRecord>, Stop> {
     let mut selection = Selection::of(span.clone());
+    if span.order == Order::Late {
+        take_ready(conn, filter, span, &mut selection)?;
+    }
+    if !filter.states.is_empty() && !filter.states.contains(&StateKind::Sleeping) {
+        return Ok(selection.into_tasks());
+    }
     let mut take = |conditions, index| {
         let (sql, values) = query(conditions, index, filter, span);
         let mut statement = conn.prepare_cached(&sql)?;
@@ -149,6 +160,30 @@ pub(super) fn span(
         take(group.conditions(), "windlass_states_asleep")?;
     }
     Ok(selection.into_tasks())
+}
+
+/// Adds the tasks that wait for a node to a list by lateness.
+fn take_ready(
+    conn: &Connection,
+    filter: &Filter,
+    span: &Span,
+    selection: &mut Selection,
+) -> Result<(), Stop> {
+    let mut conditions = Conditions::new();
+    conditions.and(READY);
+    conditions.filter(filter);
+    let Conditions { sql, values } = conditions;
+    let sql = format!(
+        "SELECT {} FROM windlass_states s INDEXED BY windlass_states_live {}{sql}",
+        rows::RECORD,
+        rows::RECORD_BY_STATE
+    );
+    let mut statement = conn.prepare_cached(&for_span(sql, filter, span))?;
+    each(&mut statement, values, filter, |record| {
+        // They come in no order: a later one may belong to the span.
+        selection.take(record);
+        true
+    })
 }
 
 /// Returns the numbers of the kinds of a filter; `None` for every kind.
@@ -170,7 +205,7 @@ mod tests {
     use rusqlite::StatementStatus;
 
     use super::*;
-    use crate::store::{Order, sqlite::schema};
+    use crate::store::sqlite::schema;
 
     /// Makes a file with sleeping tasks of two kinds and two data versions: this many in each of the four
     /// groups.

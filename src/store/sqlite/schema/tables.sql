@@ -1,4 +1,4 @@
--- The tables of windlass. docs/reference/storage.md shows them, and tests/documents/docs.rs compares.
+-- The tables of windlass. docs/internals/sqlite-schema.md shows them, and tests/documents/docs.rs compares.
 --
 -- One counter, windlass_changes.seq, numbers every change. A task's n and the order of a command are each the
 -- number of the change that made it. A claim's fence is that number plus fence_floor. All of them grow, and none

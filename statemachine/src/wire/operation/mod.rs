@@ -1,15 +1,17 @@
 //! [`Line`]: an operation, or the guards of one task, as one JSON object.
 
 mod read;
+mod send;
 mod submit;
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
+use self::send::SendForm;
 pub(super) use self::submit::SubmitForm;
 use crate::{
-    ActionKind, Command, CommandId, Delete, Fence, Guard, Invalid, Json, Kind, Limit, Operation,
-    Require, Reschedule, RetryTask, StateKind, TaskId, operation::SendCommand,
+    CommandId, Delete, Fence, Guard, Invalid, Json, Kind, Limit, Operation, Require, Reschedule,
+    RetryTask, StateKind, TaskId,
 };
 
 /// The fields of a [`Line`] that are times, in any operation.
@@ -30,7 +32,7 @@ pub const TIMES: [&str; 6] = [
 /// | `op` | fields |
 /// |---|---|
 /// | `submit` | the fields of a [`TaskForm`](super::TaskForm), with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `replace-waiting`, `skip` |
-/// | `send` | `task`, `command` with the fields of the [`Command`], `id` (default: one that the reader makes) |
+/// | `send` | `task`, `command` with the fields of the [`Command`], `id` (default: one that the reader makes), `note` |
 /// | `delete` | `task`; `force`: also a task that a node has claimed |
 /// | `retry` | `task`; `data` and `props` that it starts with instead of its own; `no_data`, `no_props` |
 /// | `reschedule` | `task`; `due`, `priority`, `kind`, `limits`, `data`, `no_data`, `props`, `no_props`: one or more |
@@ -127,32 +129,6 @@ pub(crate) enum LineForm {
     /// Requires conditions on a task: if they do not hold, no operation of the transaction changes anything. At least
     /// one field in addition to `task` is required.
     Require(RequireForm),
-}
-
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct SendForm {
-    /// The task that the command is sent to.
-    task: TaskId,
-    /// The id of the command. Sending a command again with the same id is the same command. A UUID
-    /// by default.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<CommandId>,
-    /// The name of the command.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::CommandName"))]
-    command: ActionKind,
-    /// When a `sleep` ends.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    until: Option<Timestamp>,
-    /// The result of a `complete`: any JSON.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<Json>,
-    /// The name of a `signal`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    /// The value of a `signal`: any JSON.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<Json>,
 }
 
 #[derive(Serialize)]
@@ -278,34 +254,6 @@ pub(super) fn new(value: Option<Json>) -> (Option<Json>, Option<bool>) {
     match value {
         Some(value) if value.is_null() => (None, Some(true)),
         value => (value, None),
-    }
-}
-
-impl From<&SendCommand> for SendForm {
-    fn from(send: &SendCommand) -> Self {
-        let mut form = Self {
-            task: send.task.clone(),
-            id: Some(send.id.clone()),
-            command: send.command.kind(),
-            until: None,
-            result: None,
-            name: None,
-            payload: None,
-        };
-        match &send.command {
-            Command::Sleep { until } => form.until = Some(*until),
-            Command::Complete { result } => form.result.clone_from(result),
-            Command::Signal(signal) => {
-                form.name = Some(signal.name().to_owned());
-                form.payload = signal.payload_json().cloned();
-            }
-            Command::Run
-            | Command::Pause
-            | Command::Release
-            | Command::Checkpoint
-            | Command::Kill => {}
-        }
-        form
     }
 }
 

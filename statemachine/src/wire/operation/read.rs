@@ -5,8 +5,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    Command, CommandId, Delete, Fence, Guard, IfExists, Invalid, Json, Kind, Operation, Require,
-    Reschedule, RetryTask, StateKind, Submit, TaskId, Waits,
+    Command, CommandId, Delete, Fence, Guard, IfExists, Invalid, Json, Kind, Note, Operation,
+    Require, Reschedule, RetryTask, StateKind, Submit, TaskId, Waits,
     operation::SendCommand,
     plain,
     wire::{Line, TIMES, TaskForm, fields::Fields, read_moment},
@@ -204,6 +204,8 @@ impl Fields {
             Some(id) => CommandId::new(id).map_err(|e| Invalid::new("id", e.reason()))?,
             None => new_id()?,
         };
+        let note: Option<String> = self.take("note")?;
+        let note = note.map(Note::new).transpose()?;
         let name = Value::from(self.need::<String>("command")?).to_string();
         let name = RawValue::from_string(name);
         let name = name.map_err(|e| Invalid::new("command", plain::words(&e)))?;
@@ -219,11 +221,13 @@ impl Fields {
         if let Some(name) = names.into_iter().find(|name| !known.contains_key(name)) {
             let fields = known.keys().map(String::as_str);
             let fields = fields.filter(|name| *name != "message");
-            let fields = ["op", "task", "command", "id"].into_iter().chain(fields);
+            let fields = ["op", "task", "command", "id", "note"]
+                .into_iter()
+                .chain(fields);
             let reason = plain::unknown_field(&name, fields);
             return Err(Invalid::new(name, reason));
         }
-        Ok(SendCommand { task, id, command })
+        Ok(SendCommand::new(task, id, command).note(note))
     }
 
     fn reschedule(mut self) -> Result<Reschedule, Invalid> {

@@ -34,11 +34,11 @@ fn every_operation_is_read() {
         ),
         (
             r#"{"op":"send","task":"a","id":"c","command":"sleep","until":"2030-01-01T00:00:00Z"}"#,
-            Line::Operation(Operation::Send(SendCommand {
-                task: task_id(),
-                id: CommandId::new("c").unwrap(),
-                command: Command::Sleep { until: due },
-            })),
+            Line::Operation(Operation::Send(SendCommand::new(
+                task_id(),
+                CommandId::new("c").unwrap(),
+                Command::Sleep { until: due },
+            ))),
         ),
         (
             r#"{"op":"delete","task":"a"}"#,

@@ -22,11 +22,11 @@ fn all() -> Vec<(Result<Operation, Guard>, &'static str)> {
     let mut ok = Task::new(task_id(), "k".parse().unwrap());
     ok.waits = Some(Box::new(crate::Waits::new("after_ok", ["u"]).unwrap().ok()));
     let send = |command| {
-        Ok(Operation::Send(SendCommand {
-            task: task_id(),
-            id: CommandId::new("c").unwrap(),
+        Ok(Operation::Send(SendCommand::new(
+            task_id(),
+            CommandId::new("c").unwrap(),
             command,
-        }))
+        )))
     };
     let change = Reschedule::new(task_id())
         .due(due)

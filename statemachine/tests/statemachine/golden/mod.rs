@@ -13,7 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use windlass_statemachine::{
     ActionKind, AwaitedSignal, Command, ErrorEntry, ErrorLog, Fence, Json, Message, Outcome,
     Progress, Retry, StateKind, Task, TaskState, TaskStatus, WaitOutcome, Waits,
-    state::{LastCommand, Report},
+    state::{LastCommand, Pause, Report},
 };
 
 fn time(text: &str) -> Timestamp {
@@ -251,6 +251,30 @@ fn progress_in_part() {
     golden(&half, r#"{"fraction":0.5}"#);
     let endless = Progress::new(Some(f64::INFINITY), "x");
     assert_eq!(serde_json::to_string(&endless).unwrap(), r#"{"text":"x"}"#);
+}
+
+#[test]
+fn who_paused_a_task_and_since_when_it_runs() {
+    let mut state = TaskState::new(time("2030-01-02T03:04:05Z"));
+    state.run_since = Some(time("2030-01-02T03:05:00Z"));
+    golden(
+        &state,
+        r#"{"state":"runnable","since":"2030-01-02T03:04:05Z","run_since":"2030-01-02T03:05:00Z"}"#,
+    );
+    state.run_since = None;
+    state.status = TaskStatus::Paused;
+    for (paused, text) in [
+        (Pause::by_handler(), "{}"),
+        (
+            serde_json::from_str(r#"{"command":7,"by":"alice","note":"it moves"}"#).unwrap(),
+            r#"{"command":7,"by":"alice","note":"it moves"}"#,
+        ),
+    ] {
+        state.paused = Some(Box::new(paused));
+        let text =
+            format!(r#"{{"state":"paused","since":"2030-01-02T03:04:05Z","paused":{text}}}"#);
+        golden(&state, &text);
+    }
 }
 
 #[test]

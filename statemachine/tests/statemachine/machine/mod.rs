@@ -15,6 +15,7 @@ mod numbered;
 mod oddities;
 mod pace;
 mod parked;
+mod paused;
 mod phases;
 mod refused;
 mod replies;

@@ -1,0 +1,125 @@
+//! Running and queued tasks, and lists by how late tasks are.
+
+use std::time::Duration;
+
+use windlass_statemachine::{Message, StateKind};
+
+use super::{
+    Harness,
+    kit::{Kit, fresh, id, one, task},
+    pages::assert_lists,
+};
+use crate::store::{Filter, Order, Query, Shown, Standing, StateWord};
+
+/// Returns the sorted ids of the tasks that these words select, as every list of them has them.
+async fn selected(kit: &Kit, words: &[&str]) -> Vec<String> {
+    let words = words.iter().map(|word| word.parse::<StateWord>());
+    let filter = Filter::new().state_words(words.map(|word| word.expect("a word")));
+    let mut listed = kit.list(filter.clone()).await;
+    listed.sort();
+    let names: Vec<&str> = listed.iter().rev().map(String::as_str).collect();
+    assert_lists(kit, Query::new(filter).order(Order::Id), &names).await;
+    listed
+}
+
+/// A runnable task is running while a node has claimed it, and queued otherwise. Filters by the two words select these
+/// tasks, together with those in other states.
+pub async fn runnable_tasks_are_running_or_queued(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    kit.submit("a").await;
+    let before = kit.now();
+    let claimed = kit.claimed(&node, "b").await;
+    let mut paused = kit.claimed(&node, "c").await;
+    kit.commit(&mut paused, &Message::pause()).await;
+    for (words, expected) in [
+        (&["queued"][..], &["a"][..]),
+        (&["running"], &["b"]),
+        (&["running", "paused"], &["b", "c"]),
+        (&["queued", "running"], &["a", "b"]),
+        (&["runnable"], &["a", "b"]),
+    ] {
+        assert_eq!(selected(&kit, words).await, expected, "{words:?}");
+    }
+    let record = kit.get("b").await;
+    let standing = Standing::of(&record, kit.now());
+    assert_eq!((standing.shown, standing.late), (Shown::Running, None));
+    // Stores keep microseconds or more.
+    let since = standing.since.expect("the time of its claim");
+    assert!(
+        since.as_microsecond() >= before.as_microsecond(),
+        "{since} and {before}"
+    );
+    let mut released = claimed;
+    kit.commit(&mut released, &Message::release()).await;
+    let record = kit.get("b").await;
+    let after = Standing::of(&record, kit.now());
+    assert_eq!(after.shown, Shown::Queued);
+    assert!(after.since >= Some(since), "it waits since the release");
+    assert_eq!(selected(&kit, &["queued"]).await, ["a", "b"]);
+}
+
+/// A list by lateness has the tasks that wait for a node, the latest first, then the sleeping tasks by their wake-up. A
+/// released task is late since its release.
+pub async fn a_list_by_lateness_has_the_latest_first(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    // The times of tasks differ by more than stores round them.
+    let pause = || tokio::time::sleep(Duration::from_millis(3));
+    let mut released = kit.claimed(&node, "released").await;
+    pause().await;
+    for (name, minutes) in [("later", 20), ("soon", 10)] {
+        let mut sleeper = task(name);
+        sleeper.start_at = Some(kit.later(Duration::from_secs(minutes * 60)));
+        one(kit.registry().submit(vec![fresh(sleeper)]).await).expect("a submit");
+    }
+    for name in ["first", "second"] {
+        kit.submit(name).await;
+        pause().await;
+    }
+    kit.commit(&mut released, &Message::release()).await;
+    kit.claimed(&node, "runs").await;
+    kit.ended(&node, "ended", &Message::complete()).await;
+    let mut paused = kit.claimed(&node, "paused").await;
+    kit.commit(&mut paused, &Message::pause()).await;
+    let query = Query::new(Filter::new()).order(Order::Late);
+    let all = ["first", "second", "released", "soon", "later"];
+    assert_lists(&kit, query.clone(), &all).await;
+    let of = |words: [&str; 1]| {
+        let words = words.map(|word| word.parse::<StateWord>().expect("a word"));
+        let mut query = query.clone();
+        query.filter = Filter::new().state_words(words);
+        query
+    };
+    assert_lists(&kit, of(["queued"]), &["first", "second", "released"]).await;
+    assert_lists(&kit, of(["sleeping"]), &["soon", "later"]).await;
+    let one = Filter::new().ids([id("second"), id("runs")]);
+    assert_lists(
+        &kit,
+        Query {
+            filter: one,
+            ..query.clone()
+        },
+        &["second"],
+    )
+    .await;
+    let refused = |filter| async {
+        let query = Query {
+            filter,
+            ..query.clone()
+        };
+        let refused = crate::Client::new(&kit.store).page(&query, None).await;
+        refused.expect_err("a refusal").to_string()
+    };
+    for filter in [
+        Filter::new().states([StateKind::Paused]),
+        Filter::new().states([StateKind::Failed]),
+        Filter::new().claimed(true),
+        Filter::new().state_words([StateWord::Running]),
+        Filter::new().quarantined(true),
+    ] {
+        let text = refused(filter.clone()).await;
+        assert!(
+            text.starts_with("order: 'late' lists only tasks that wait"),
+            "{filter:?}: {text}"
+        );
+    }
+}

@@ -1,0 +1,65 @@
+//! [`Pause`]: who paused a task.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Author, Note, QueuedCommand};
+
+/// Who paused a task, and why. The state of a paused task has it, unless a program that does not know it wrote the
+/// state.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::{Author, Command, CommandId, QueuedCommand, state::Pause};
+///
+/// let sent = QueuedCommand::new(CommandId::new("c1")?, 7, Command::Pause).by(Author::new("alice")?);
+/// let pause = Pause::of(&sent);
+/// assert_eq!((pause.command, pause.to_string()), (Some(7), "alice".to_owned()));
+/// assert_eq!(Pause::by_handler().to_string(), "its handler");
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Pause {
+    /// The order of the command that paused the task; absent when its handler paused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<u64>,
+    /// Who sent the command, if the sender named an author.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Author>,
+    /// Why the command was sent, if its sender wrote a note.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Note>,
+}
+
+impl Pause {
+    /// Returns the pause by a command.
+    pub fn of(command: &QueuedCommand) -> Self {
+        Self {
+            command: Some(command.order),
+            by: command.by.clone(),
+            note: command.note.clone(),
+        }
+    }
+
+    /// Returns the pause by the handler of the task.
+    pub fn by_handler() -> Self {
+        Self::default()
+    }
+}
+
+impl std::fmt::Display for Pause {
+    /// Writes who paused the task, and the note: `alice: the database moves`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (&self.by, self.command) {
+            (Some(by), _) => write!(f, "{by}")?,
+            (None, Some(command)) => write!(f, "command {command}")?,
+            (None, None) => f.write_str("its handler")?,
+        }
+        match &self.note {
+            Some(note) => write!(f, ": {note}"),
+            None => Ok(()),
+        }
+    }
+}

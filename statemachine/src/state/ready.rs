@@ -1,0 +1,19 @@
+//! When a task is ready for a claim, and when its run began.
+
+use jiff::Timestamp;
+
+use crate::{StateKind, TaskState};
+
+impl TaskState {
+    /// Returns since when a task without a claim has been ready for one, or will be: [`due`](Self::due), or for a task
+    /// that has run since then, when that run began or was released. How late a task is counts from here.
+    pub fn ready(&self) -> Option<Timestamp> {
+        let due = self.due()?;
+        Some(self.run_since.map_or(due, |ran| ran.max(due)))
+    }
+
+    /// Notes that the next run begins now, if the task is runnable.
+    pub(crate) fn runs_from(&mut self, now: Timestamp) {
+        self.run_since = (self.code() == StateKind::Runnable).then_some(now);
+    }
+}
