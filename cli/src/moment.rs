@@ -192,7 +192,10 @@ mod tests {
             ("-5m ago", "write the length of time like"),
             ("yesterday 25:00", "'yesterday 25:00' is not a time"),
             ("2026-02-30", "'2026-02-30' is not a time"),
-            ("20261128", "'20261128' is not a time"),
+            (
+                "20261128",
+                "'20261128' has no time zone; write 2026-11-28T00:00:00Z",
+            ),
             (
                 "9999-12-31T23:59:59Z",
                 "is not a time up to 9999-12-30T22:00:00Z",

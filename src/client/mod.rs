@@ -110,6 +110,7 @@ impl Client {
         Self {
             store: store.clone(),
             by: Author::task(task),
+            note: None,
             trace,
         }
     }

@@ -123,8 +123,8 @@ pub struct TaskState {
     /// Since when the task has been in this state.
     pub since: Timestamp,
     /// Since when a claimed runnable task runs: its claim, or the message after which the handler ran again under the
-    /// same claim. Of an unclaimed one, when its last run began or was released. `None` before the first claim since the
-    /// task became runnable.
+    /// same claim. Of an unclaimed one, when its last run began or was released. `None` when that is
+    /// [`since`](Self::since), and in other states.
     pub run_since: Option<Timestamp>,
     /// Who paused the task; `None` when it is not paused.
     pub paused: Option<Box<Pause>>,

@@ -51,7 +51,15 @@ fn documents() -> Vec<(String, String)> {
         let pages = pages.filter(|page| page.ends_with(".md"));
         names.extend(pages.map(|page| format!("{folder}/{page}")));
     }
-    names.extend(["README.md", "CONTRIBUTING.md", "examples/README.md"].map(String::from));
+    names.extend(
+        [
+            "README.md",
+            "CONTRIBUTING.md",
+            "SECURITY.md",
+            "examples/README.md",
+        ]
+        .map(String::from),
+    );
     let documents = names.into_iter().map(|name| {
         let text = read(&name);
         (name, text)

@@ -42,6 +42,20 @@ mod page {
         Ok(())
     }
 
+    async fn sum(task: TaskContext) -> Result<Message, BoxError> {
+        let parts: Vec<u64> = task.waited().outputs().all().await?;
+        Ok(Message::complete_with(parts.iter().sum::<u64>()))
+    }
+
+    #[tokio::test]
+    async fn sums_what_completed() -> Result<(), BoxError> {
+        let call = Call::new().waited_output("a", &40).waited_output("b", &2);
+        assert_eq!(call.run(sum).await?.result()?, Some(42));
+        let ran = Call::new().waited_failure("a", "no disk").run(sum).await?;
+        assert_eq!(ran.error(), Some("task 'a' failed: no disk"));
+        Ok(())
+    }
+
     #[tokio::test]
     async fn imports_a_day() -> Result<(), BoxError> {
         let pages = 60 * 24;
@@ -102,15 +116,10 @@ mod readme {
     use serde::{Deserialize, Serialize};
     use windlass::{BoxError, Job, Message, TaskContext};
 
-    #[derive(Serialize, Deserialize)]
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "countdown", data = u32, output = String)]
     struct Countdown {
         from: u32,
-    }
-
-    impl Job for Countdown {
-        const KIND: &'static str = "countdown";
-        type Data = u32;
-        type Output = String;
     }
 
     async fn count_down(task: TaskContext<Countdown>) -> Result<Message<Countdown>, BoxError> {
@@ -161,5 +170,5 @@ fn the_pages_show_the_code_of_this_file() {
             blocks += 1;
         }
     }
-    assert_eq!(blocks, 10);
+    assert_eq!(blocks, 11);
 }

@@ -25,6 +25,7 @@ mod side_by_side;
 mod site;
 mod suite;
 mod timed;
+mod timings;
 mod tools;
 mod verify;
 
@@ -62,6 +63,9 @@ The chores of the windlass workspace:
                             windlass beside other systems (benches/peers/README.md), as a table
   cargo xtask bench dashboard
                             the figures of docs/internals/measurements.md, in Chromium, with a million tasks
+  cargo xtask timings [--limit SECONDS]
+                            builds the README's first command in an empty folder, and prints where the time goes;
+                            fails above so many seconds of processor time
   cargo xtask counts        counts the instructions and allocations of the hot paths under valgrind, and
                             fails if one has risen by more than a tenth; with --record it records them
   cargo xtask soak [ARGS]   the long crash tests (each SOAK_SECONDS, 600 by default); for one of
@@ -114,6 +118,7 @@ fn main() -> ExitCode {
         Some("counts") => counts::counts(&rest),
         Some(peers::CHORE) => peers::tidy(&rest),
         Some("site") => site::site(),
+        Some("timings") => timings::timings(&rest),
         Some("soak") => soak(&rest),
         Some("mutants") => mutants::mutants(&rest),
         Some("pictures") => pictures::pictures(&rest),

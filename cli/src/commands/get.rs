@@ -111,8 +111,8 @@ fn show(
     let mut lines: Vec<(&str, String)> = vec![
         ("id", record.task.id.to_string()),
         ("kind", record.task.kind.to_string()),
+        ("state", state_text(&standing, now)),
     ];
-    lines.push(("state", state_text(&standing, now)));
     let mut some = |name, value: Option<String>| lines.extend(value.map(|v| (name, v)));
     some("quarantined", view.quarantined.clone());
     some(

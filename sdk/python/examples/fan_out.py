@@ -30,12 +30,11 @@ def count_folder(job: windlass.Job[Path, list[str]]) -> windlass.Next[dict[str, 
         limits = [{"key": f"folder={job.id}", "at_once": 3}]
         ids = [job.submit(count_lines, file, labels={"folder": job.id}, limits=limits) for file in files]
         return job.wait_for(*ids, data=ids)
-    client = app.client()
-    results = [client.get(id) for id in job.data]
-    failed = [task["id"] for task in results if task["state"] != "completed"]
+    failed = [one.task for one in job.waited if one.outcome != "completed"]
     if failed:
-        return job.fail(f"{len(failed)} of {len(results)} files could not be counted; the first: {failed[0]}")
-    return job.complete({"files": len(results), "lines": sum(task["result"] for task in results)})
+        return job.fail(f"{len(failed)} of {len(job.waited)} files could not be counted; the first: {failed[0]}")
+    # The results are read page by page: their number does not matter.
+    return job.complete({"files": len(job.waited), "lines": sum(one.value for one in job.waited.results(int))})
 
 
 if __name__ == "__main__":

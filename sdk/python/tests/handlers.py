@@ -400,4 +400,8 @@ def terminates(job: windlass.Job[Any, Any]) -> int:
 
 
 if __name__ == "__main__":
+    # Each process of handlers costs a third of a second: a test names the places that it needs.
+    for kind, task in list(app.tasks.items()):
+        if task.place not in os.environ.get("PLACES", "loop process thread"):
+            del app.tasks[kind]
     app.run(reload="reload" in sys.argv)

@@ -300,3 +300,49 @@ def test_the_decorator_says_what_is_wrong() -> None:
 
     with pytest.raises(ValueError, match="at most 1000"):
         app._share_slots()
+
+
+@dataclasses.dataclass
+class Import:
+    pages: int
+    of: list[Inner] = dataclasses.field(default_factory=list)
+
+
+def test_a_wrong_field_of_the_props_is_refused_before_a_request() -> None:
+    app = windlass.App("http://127.0.0.1:1", "")
+
+    @app.task("import")
+    def importer(job: windlass.Job[Import, None]) -> Any:
+        return job.submit(importer, job.props)
+
+    client = app.client()
+    for task in (importer, windlass.Kind("import", Import)):
+        for props, text in (
+            (Import("many"), r"^props\.pages: expected int, got 'many'$"),  # type: ignore[arg-type]
+            ({"pages": 1, "of": [{}]}, r"^props\.of\[0\]\.name: the field is missing$"),
+            (None, r"^props: expected an object, got None$"),
+        ):
+            wrong: Any = props
+            with pytest.raises(ValueMismatch, match=text):
+                client.submit(task, wrong)
+            with pytest.raises(ValueMismatch, match=text):
+                task.new(wrong)
+        assert task.new(Import(1), id="a", start_at=60) == {
+            "kind": "import", "props": {"pages": 1, "of": []}, "id": "a", "start_at": "in 60000ms",
+        }  # fmt: skip
+    from windlass_tasks import testing
+
+    assert testing.run(importer, Import(1)).submitted[0]["props"] == {"pages": 1, "of": []}
+    with pytest.raises(TypeError, match="props: the type"):
+        windlass.Kind("a", Bare)
+    with pytest.raises(windlass.Unavailable):
+        windlass.Client("http://127.0.0.1:1", "", timeout=0.1).submit(importer, Import(1))
+
+
+def test_the_time_of_a_server_is_read_with_its_nine_digits() -> None:
+    from windlass_tasks._forms import moment
+
+    utc = dt.timezone.utc
+    assert moment("2030-01-02T03:04:05.123456789Z") == dt.datetime(2030, 1, 2, 3, 4, 5, 123456, utc)
+    assert moment("2030-01-02T03:04:05.5Z") == dt.datetime(2030, 1, 2, 3, 4, 5, 500000, utc)
+    assert moment("2030-01-02T03:04:05Z") == dt.datetime(2030, 1, 2, 3, 4, 5, 0, utc)

@@ -56,7 +56,7 @@ def test_a_pause_stops_the_handler_at_once_and_a_resume_goes_on(shared: Server, 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_a_handler_that_ignores_its_stop_is_ended_after_its_grace(server: Server, place: str) -> None:
-    server.work()
+    server.work(PLACES=place)
     client = server.client()
     neighbour = client.submit(f"sleeps-{place}", 3.0)["id"]
     id = client.submit(f"stubborn-{place}", None)["id"]
@@ -128,7 +128,7 @@ def test_wrong_props_name_the_field_and_fail_the_task_at_once(shared: Server) ->
 
 @pytest.mark.parametrize(("how", "text"), [(3, "ended with exit code 3"), (-9, "was killed by SIGKILL"), (-11, "SIGSEGV")])
 def test_a_dead_process_costs_its_own_task_only(server: Server, how: int, text: str) -> None:
-    server.work()
+    server.work(PLACES="process")
     client = server.client()
     neighbour = client.submit("sleeps-process", 1.0)["id"]
     started(server, neighbour)
@@ -161,7 +161,7 @@ def test_data_of_an_earlier_version_is_migrated(server: Server) -> None:
     client = server.client()
     id = client.submit("versions", None)["id"]
     client.reschedule(id, data=7)
-    server.work()
+    server.work(PLACES="loop")
     assert client.result(id, 20) == 7
     assert client.get(id)["data_version"] == 1
 
@@ -237,7 +237,7 @@ def test_odd_calls_of_a_job(shared: Server) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_worker_whose_handlers_do_not_stop_ends_after_their_grace(server: Server, place: str) -> None:
-    worker = server.work()
+    worker = server.work(PLACES=place)
     client = server.client()
     ids = [client.submit(f"stubborn-{place}", None)["id"] for _ in range(2)]
     for id in ids:
@@ -293,7 +293,7 @@ def test_sigterm_releases_tasks_and_another_worker_goes_on(server: Server) -> No
 
 
 def test_a_second_signal_aborts(server: Server) -> None:
-    worker = server.work("handlers.py", GRACE="60")
+    worker = server.work("handlers.py", GRACE="60", PLACES="process")
     client = server.client()
     id = client.submit("stubborn-process", None)["id"]
     started(server, id)
@@ -308,7 +308,7 @@ def test_a_second_signal_aborts(server: Server) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_handlers_end_with_their_worker(server: Server, place: str) -> None:
-    worker = server.work()
+    worker = server.work(PLACES=place)
     client = server.client()
     id = client.submit(f"stubborn-{place}", None)["id"]
     started(server, id)
@@ -323,7 +323,7 @@ def test_handlers_end_with_their_worker(server: Server, place: str) -> None:
 @pytest.mark.parametrize("place", ["process", "thread"])
 @pytest.mark.parametrize("how", ["kill", "lost"])
 def test_commands_of_handlers_end_with_them(server: Server, place: str, how: str) -> None:
-    worker = server.work()
+    worker = server.work(PLACES=place)
     client = server.client()
     id = client.submit(f"commands-{place}", None)["id"]
     started(server, id)
@@ -344,7 +344,7 @@ def test_commands_of_handlers_take_signals(shared: Server) -> None:
 
 @pytest.mark.slow
 def test_a_worker_without_a_server_ends(server: Server) -> None:
-    worker = server.work()
+    worker = server.work(PLACES="loop")
     client = server.client()
     id = client.submit("sleeps-loop", 60.0)["id"]
     started(server, id)
@@ -370,19 +370,19 @@ def test_handlers_end_when_their_worker_is_stopped_for_too_long(server: Server) 
 
 @pytest.mark.slow
 def test_a_lost_worker_costs_an_attempt_and_no_data(server: Server) -> None:
-    worker = server.work()
+    worker = server.work(PLACES="process")
     client = server.client()
     id = client.submit("pages-process", {"count": 3, "pause": 1.0})["id"]
     until("the first page", lambda: client.get(id).get("data"))
     os.killpg(worker.pid, signal.SIGKILL)
-    server.work()
+    server.work(PLACES="process")
     assert client.result(id, 60) == 3
     assert client.get(id)["claims"] == 2
 
 
 @pytest.mark.slow
 def test_a_lease_is_renewed_beside_many_reports(server: Server) -> None:
-    server.work()
+    server.work(PLACES="loop")
     client = server.client()
     id = client.submit("spins", 16.0)["id"]  # Longer than the TTL of 15 s.
     assert client.result(id, 40) > 200
@@ -473,7 +473,7 @@ def test_a_changed_file_starts_the_worker_again(server: Server) -> None:
 
 
 def test_a_drained_worker_takes_no_task_until_it_may(server: Server) -> None:
-    server.work()
+    server.work(PLACES="loop")
     server.ready()
     client = server.client()
 

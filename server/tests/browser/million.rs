@@ -67,7 +67,7 @@ async fn overview(desk: &Desk) {
     assert_eq!(desk.browser.value(STATES).await, "sleeping");
     open(desk, "/").await;
     follow(desk, "#waiting a[href*='kind=report']", 25).await;
-    assert_eq!(desk.browser.value(STATES).await, "runnable");
+    assert_eq!(desk.browser.value(STATES).await, "queued");
 }
 
 async fn tasks(desk: &Desk) {

@@ -118,7 +118,7 @@ fn check_order(query: &Query) -> Result<(), Error> {
         _ => "'ended' lists only ended tasks, by the time of their end",
     };
     let reason = format!(
-        "{lists}, and does not go with {what}; list by 'submitted' or 'id', or change the filter"
+        "{lists}, and cannot list {what}; list by 'submitted' or 'id', or change the filter"
     );
     Err(Invalid::new("order", reason).into())
 }

@@ -14,6 +14,7 @@ impl TaskState {
 
     /// Notes that the next run begins now, if the task is runnable.
     pub(crate) fn runs_from(&mut self, now: Timestamp) {
-        self.run_since = (self.code() == StateKind::Runnable).then_some(now);
+        let is_later = self.code() == StateKind::Runnable && now != self.since;
+        self.run_since = is_later.then_some(now);
     }
 }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use windlass_statemachine::{
     Action, ActionKind, Command, ErrorLog, Fence, Json, Message, Outcome, Progress, Signal,
     StateKind, TaskState, TaskStatus, Wake,
-    state::LastCommand,
+    state::{LastCommand, Pause},
     transition,
     transition::{SIGNAL, TABLE},
 };
@@ -159,6 +159,11 @@ fn all_56_cells_are_those_of_the_design() {
                 if to != from {
                     expected.since = now;
                 }
+                // The handler runs again; of a task that has become runnable, since its new state.
+                let runs_again = to == from && to == StateKind::Runnable;
+                expected.run_since = runs_again.then_some(now);
+                let is_pause = kind == ActionKind::Pause;
+                expected.paused = is_pause.then(|| Box::new(Pause::by_handler()));
                 if let Some(data) = data {
                     expected.replace_data(Some(data), now);
                 }

@@ -13,15 +13,11 @@ pub trait Shop: Send + Sync {
     fn remind(&self, order: u32, key: &str) -> Result<(), BoxError>;
 }
 
-#[derive(Serialize, Deserialize)]
+/// The data and the output are the number of reminders that were sent.
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "chase", data = u32, output = u32)]
 pub struct Chase {
     pub order: u32,
-}
-
-impl Job for Chase {
-    const KIND: &'static str = "chase";
-    type Data = u32; // how many reminders were sent
-    type Output = u32; // the same, when the order was paid
 }
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);

@@ -12,9 +12,6 @@ use super::{
 };
 use crate::{cargo, root, run, target};
 
-/// The features of the released program: every store and every exporter.
-pub(super) const FEATURES: &str = "etcd,otlp";
-
 /// Files of the repository that go into the archive as they are.
 const TEXTS: [&str; 4] = [
     "LICENSE-MIT",
@@ -37,9 +34,12 @@ const COMPLETIONS: [(&str, &str); 3] = [
 ///
 /// When a step fails; names it.
 pub(super) fn rehearse(protoc: &Path, triple: &str, asked: &Rehearsal) -> Result<(), String> {
-    delete_old(|name| is_archive(name))?;
+    delete_old(is_archive)?;
     let program = match &asked.program {
-        Some(program) => program.clone(),
+        Some(program) => {
+            eprintln!("    NOT BUILT: {} is packed as it is", program.display());
+            program.clone()
+        }
         None => build(protoc, asked.target.as_deref())?,
     };
     elf::check(&program, triple, asked.glibc)?;
@@ -82,7 +82,7 @@ fn build(protoc: &Path, triple: Option<&str>) -> Result<PathBuf, String> {
         "--package",
         "windlass-cli",
     ]);
-    build.args(["--features", FEATURES]);
+    build.args(["--features", targets::FEATURES]);
     let folder = match triple {
         Some(triple) => {
             build.args(["--target", triple]);

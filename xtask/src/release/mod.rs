@@ -7,6 +7,7 @@ mod crates;
 mod elf;
 mod install;
 mod licences;
+mod part;
 mod request;
 mod semver;
 mod sums;
@@ -22,7 +23,8 @@ use std::{
 };
 
 use crate::{root, target, tools};
-use request::{Part, Rehearsal, Request};
+use part::Part;
+use request::{Rehearsal, Request};
 
 pub(crate) use semver::semver;
 pub(crate) use tags::last as last_release;

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::targets;
+use super::{
+    part::{PARTS, Part},
+    targets,
+};
 
 /// What is asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,20 +34,6 @@ pub(super) struct Rehearsal {
     /// A program that was built before, to pack instead of building one.
     pub(super) program: Option<PathBuf>,
 }
-
-/// A part of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    Crates,
-    Program,
-    Wheel,
-}
-
-const PARTS: [(&str, Part); 3] = [
-    ("crates", Part::Crates),
-    ("program", Part::Program),
-    ("wheel", Part::Wheel),
-];
 
 /// The refusal without a form that builds nothing for others.
 const REFUSED: &str = "could not publish from here: the workflow `release` publishes, after the changelog of a version has its \

@@ -2,7 +2,10 @@
 
 use std::process::Command;
 
-use super::{VERSION, request::Part};
+use super::{VERSION, part::Part};
+
+/// The features of the released program: every store and every exporter.
+pub(super) const FEATURES: &str = "etcd,otlp";
 
 /// A kind of machine.
 #[derive(Debug)]

@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{
-    VERSION, archive::FEATURES, delete_old, dist, files, install, name, request::Rehearsal, targets,
-};
+use super::{VERSION, delete_old, dist, files, install, name, request::Rehearsal, targets};
 use crate::python;
 
 /// How the names of both begin: that of the distribution, as PyPI writes it in files.
@@ -25,7 +23,7 @@ pub(super) fn rehearse(protoc: &Path, triple: &str, asked: &Rehearsal) -> Result
         ));
     }
     delete_old(|name| name.starts_with(BEGINS))?;
-    let mut args: Vec<String> = vec!["--features".to_owned(), FEATURES.to_owned()];
+    let mut args: Vec<String> = vec!["--features".to_owned(), targets::FEATURES.to_owned()];
     if let Some(target) = &asked.target {
         args.extend(["--target".to_owned(), target.clone()]);
     }

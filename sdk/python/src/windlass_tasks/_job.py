@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 from . import _trace
 from ._errors import Pickles
 from ._fields import TaskFields, Time
-from ._forms import Codec, Json, Kinded, form, moment, seconds, when
+from ._forms import Codec, Json, Kinded, form, moment, when
+from ._forms import seconds as _seconds
 from ._values import plain
 from ._waited import Reads, Waited, WaitedTasks
 
@@ -236,13 +237,13 @@ class Job(Generic[P, D]):
         if signal in self._signals:
             self._signals.remove(signal)
 
-    def wait(self, length: float | dt.timedelta | None = None) -> Awaitable[None]:
+    def wait(self, seconds: float | dt.timedelta | None = None) -> Awaitable[None]:
         """Waits for a length of time (a `timedelta`, or seconds), in the process; without one until a signal comes.
 
         Returns early when a signal comes, and raises `Stop` when the handler is to end.
 
         For minutes and more return `sleep`, which needs no process."""
-        return self._port.wait(None if length is None else seconds(length))
+        return self._port.wait(None if seconds is None else _seconds(seconds))
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Reports how far the run is, from 0 to 1. It is shown at once, and stored with the next write."""
@@ -374,4 +375,4 @@ def _end(within: float | dt.timedelta | None, until: Time | None) -> Time | None
         return until
     if until is not None:
         raise ValueError("within and until: a wait ends after a length of time or at a time; give one of them")
-    return dt.timedelta(seconds=seconds(within))
+    return dt.timedelta(seconds=_seconds(within))

@@ -19,12 +19,14 @@ _MOST = 5000
 class Sources:
     """The files of the handlers' packages, of this package, and of all modules that are no library, as they were.
 
-    A module that a handler imports later is known from when the first process has imported it. If it was beside the others when the
-    worker began, it is known as it was then."""
+    A module on the path of the worker that a handler imports later is known from when the first process has imported it. If it was
+    beside the others when the worker began, it is known as it was then."""
 
     def __init__(self, modules: Iterable[str]) -> None:
         self._seen = {path: (_stat(path), _digest(path)) for path in sorted(set(_files(_packages(modules))))}
         self._beside = {path: _digest(path) for path in _beside(self._seen)}
+        self._path = tuple(os.path.join(os.path.abspath(folder), "") for folder in sys.path)
+        self._later = set[str]()
 
     def known(self) -> frozenset[str]:
         """Returns the files that were imported, as far as is known."""
@@ -34,7 +36,8 @@ class Sources:
         """Returns a file whose content is not what it was."""
         for path, (stat, digest) in self._seen.items():
             now = _stat(path)
-            if now == stat:
+            # A module that was imported later and is gone runs nowhere.
+            if now == stat or (not now and path in self._later):
                 continue
             if _digest(path) != digest:
                 return path
@@ -45,10 +48,13 @@ class Sources:
         """Adds files that a process has imported. Returns one that had another content when it was seen before."""
         other = None
         for path, text in files:
+            if not path.startswith(self._path):
+                continue  # A module that a handler has made, such as in a folder for a moment.
             digest = bytes.fromhex(text)
-            known = self._seen[path][1] if path in self._seen else self._beside.get(path, digest)
-            self._seen.setdefault(path, ((), known))
-            if digest != known:
+            if path not in self._seen:
+                self._later.add(path)
+                self._seen[path] = ((), self._beside.get(path, digest))
+            if digest and digest != self._seen[path][1]:
                 other = other or path
         return other
 

@@ -4,7 +4,9 @@ use super::{
     read::{WAITS, example},
     *,
 };
-use crate::{IfExists, Retry, Submit, Task, plain, wire::TaskForm};
+use crate::{
+    Command, IfExists, Retry, Submit, Task, operation::SendCommand, plain, wire::TaskForm,
+};
 
 pub(super) fn read_line(text: &str) -> Result<Line, Invalid> {
     Line::read(text, || CommandId::new("new"))

@@ -2,7 +2,7 @@ use super::{
     tests::{read_line, task_id},
     *,
 };
-use crate::{IfExists, Submit, Task, plain, wire::TaskForm};
+use crate::{Command, IfExists, Submit, Task, operation::SendCommand, plain, wire::TaskForm};
 
 /// Every operation and every guard, with every field.
 fn all() -> Vec<(Result<Operation, Guard>, &'static str)> {

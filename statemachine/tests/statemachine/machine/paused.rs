@@ -84,6 +84,6 @@ fn a_run_begins_with_its_claim_and_with_each_message_that_runs_the_handler_again
     let slept = TaskState::submitted(Some(t(50)), t0());
     assert_eq!(slept.clone().claimed(Fence(1), None, t(10)).run_since, None);
     let woken = slept.claimed(Fence(1), None, t(60));
-    assert_eq!((woken.since, woken.run_since), (t(60), Some(t(60))));
+    assert_eq!((woken.ready(), woken.run_since), (Some(t(60)), None));
     assert_eq!(woken.retried(t(70)).run_since, None);
 }
