@@ -96,6 +96,11 @@ fn turned(text: &str, folder: &Path, is_folder: impl Fn(&Path) -> bool) -> Strin
         let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
         let path = joined(folder, file);
         let leaves = !path.starts_with("docs") || is_folder(&path);
+        if path == Path::new("docs/README.md") {
+            // The first page of the site.
+            turned.push_str(&part.replacen("README.md", "index.md", 1));
+            continue;
+        }
         if file.is_empty() || file.contains([':', ' ', '<', '`']) || !leaves {
             turned.push_str(part);
             continue;
@@ -187,7 +192,7 @@ mod tests {
     #[test]
     fn links_that_leave_the_site_lead_to_the_repository() {
         let text = "[a](tutorial.md) [b](../operate/server.md#tokens) [c](../../examples/etl.rs) [d](#x) \
-                    [e](https://example.org) [f](../reference/schemas) [g](../../README.md#more)";
+                    [e](https://example.org) [f](../reference/schemas) [g](../../README.md#more) [h](../README.md)";
         let folder = Path::new("docs/learn");
         let turned = turned(text, folder, |path| path.ends_with("schemas"));
         assert_eq!(
@@ -195,7 +200,7 @@ mod tests {
             "[a](tutorial.md) [b](../operate/server.md#tokens) \
              [c](https://github.com/windlass-rs/windlass/blob/main/examples/etl.rs) [d](#x) [e](https://example.org) \
              [f](https://github.com/windlass-rs/windlass/tree/main/docs/reference/schemas) \
-             [g](https://github.com/windlass-rs/windlass/blob/main/README.md#more)"
+             [g](https://github.com/windlass-rs/windlass/blob/main/README.md#more) [h](../index.md)"
         );
     }
 
