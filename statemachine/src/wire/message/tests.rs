@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{AwaitedSignal, Command, Require, Reschedule, Signal, Task};
+use crate::{AwaitedSignal, Command, Require, Reschedule, Signal, SubmitTask, Task};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 

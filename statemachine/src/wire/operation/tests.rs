@@ -4,7 +4,7 @@ use super::{
     read::{WAITS, example},
     *,
 };
-use crate::{Retry, Submit, Task, plain};
+use crate::{IfExists, Retry, Submit, Task, plain, wire::TaskForm};
 
 pub(super) fn read_line(text: &str) -> Result<Line, Invalid> {
     Line::read(text, || CommandId::new("new"))

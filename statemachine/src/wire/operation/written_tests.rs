@@ -2,7 +2,7 @@ use super::{
     tests::{read_line, task_id},
     *,
 };
-use crate::{Submit, Task, plain};
+use crate::{IfExists, Submit, Task, plain, wire::TaskForm};
 
 /// Every operation and every guard, with every field.
 fn all() -> Vec<(Result<Operation, Guard>, &'static str)> {
