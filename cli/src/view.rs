@@ -46,7 +46,8 @@ pub(crate) async fn claimed_at(
         ChangeKind::Claimed { fence, .. } => fence == record.fence,
         _ => false,
     };
-    let changes = client.history(&record.task.id, CLAIM_WITHIN).await?;
+    let registry = client.store().registry();
+    let changes = registry.history(&record.task.id, CLAIM_WITHIN).await?;
     Ok(changes.iter().rev().find(is_claim).map(|change| change.at))
 }
 

@@ -188,7 +188,7 @@ async fn versions<'a>(
 
 /// Returns the number of the last change that ended a task; 0 when its history does not have it.
 async fn last_end(client: &Client, id: &TaskId) -> Result<u64, Error> {
-    let history = client.history(id, HISTORY).await?;
+    let history = client.store().registry().history(id, HISTORY).await?;
     let last = history.iter().rev().find(|change| end(change).is_some());
     Ok(last.map_or(0, |change| change.seq))
 }
@@ -196,16 +196,20 @@ async fn last_end(client: &Client, id: &TaskId) -> Result<u64, Error> {
 /// Only a few changes follow the end of a task: commands that are rejected.
 const HISTORY: u32 = 64;
 
-/// Returns the name of a command that was sent; the change itself contains only its number.
+/// Returns the name of a command that was sent, with its note; the change itself contains only its number.
 async fn command_of(client: &Client, change: &Change) -> Option<String> {
     let ChangeKind::Commanded { command: order } = change.what else {
         return None;
     };
     let sent = client.commands(&change.task).await.ok()?;
     let sent = sent.into_iter().find(|sent| sent.order == order)?;
-    Some(match &sent.command {
+    let name = match &sent.command {
         Command::Signal(signal) => format!("signal '{}'", signal.name()),
         command => command.kind().to_string(),
+    };
+    Some(match &sent.note {
+        Some(note) => format!("{name} ({note})"),
+        None => name,
     })
 }
 

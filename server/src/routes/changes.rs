@@ -215,6 +215,7 @@ impl Following {
 /// begins with its submit, and the numbers of changes are an order; times are none, because clocks differ.
 async fn is_of_task_in_scope(by: &Reader, change: &Change) -> Result<bool, Error> {
     let client = by.client();
+    let registry = client.store().registry();
     let Some(before) = found(client.get(&change.task).await)? else {
         // A task that is gone already is not shown.
         return Ok(false);
@@ -224,7 +225,7 @@ async fn is_of_task_in_scope(by: &Reader, change: &Change) -> Result<bool, Error
     }
     let mut limit = FIRST_READ;
     let is_its_own = loop {
-        let Some(history) = found(client.history(&change.task, limit).await)? else {
+        let Some(history) = found(registry.history(&change.task, limit).await)? else {
             return Ok(false);
         };
         let is_within = history.first().is_some_and(|first| first.seq <= change.seq);
