@@ -60,7 +60,7 @@ async fn a_join_reads_the_output_of_each_part_or_why_it_has_none() {
     let _node = node.start().await.unwrap();
     let mut parts: Vec<usize> = (0..120).map(|n| n % 7 + 1).collect();
     (parts[40], parts[100]) = (0, 300_000);
-    let wanted = parts.iter().sum();
+    let wanted: usize = parts.iter().sum();
     let task = NewTask::of(Join { parts }).id("j");
     let task = world.client.submit(task).await.unwrap();
     let (bytes, failures) = task.wait().await.unwrap();
@@ -157,8 +157,8 @@ async fn a_derived_job_gives_its_tasks_a_retry_policy_and_limits() {
     let call = |customer: &str| Call {
         customer: customer.to_owned(),
     };
-    let done = world.client.submit(call("acme")).await.unwrap().done();
-    let done = done.await.unwrap();
+    let task = world.client.submit(call("acme")).await.unwrap();
+    let done = task.done().await.unwrap();
     assert_eq!(done.state.errors.total(), 2, "both attempts");
     assert_eq!(done.task.limits[0].key(), "customer=acme");
     node.shutdown().await;
@@ -173,5 +173,5 @@ async fn a_derived_job_gives_its_tasks_a_retry_policy_and_limits() {
     let policy = Retry::exponential(5, Duration::from_secs(1));
     assert_eq!(own.task.retry, Some(policy));
     let refused = NewTask::of(call("\n")).build().unwrap_err();
-    assert_eq!(refused.field(), "limits", "{refused}");
+    assert_eq!(refused.field(), "limits.key", "{refused}");
 }
