@@ -157,8 +157,8 @@ async fn a_derived_job_gives_its_tasks_a_retry_policy_and_limits() {
     let call = |customer: &str| Call {
         customer: customer.to_owned(),
     };
-    let handle = world.client.submit(call("acme")).await.unwrap();
-    let done = handle.done().await.unwrap();
+    let task = world.client.submit(call("acme")).await.unwrap();
+    let done = task.done().await.unwrap();
     assert_eq!(done.state.errors.total(), 2, "both attempts");
     assert_eq!(done.task.limits[0].key(), "customer=acme");
     node.shutdown().await;
@@ -173,5 +173,5 @@ async fn a_derived_job_gives_its_tasks_a_retry_policy_and_limits() {
     let policy = Retry::exponential(5, Duration::from_secs(1));
     assert_eq!(own.task.retry, Some(policy));
     let refused = NewTask::of(call("\n")).build().unwrap_err();
-    assert_eq!(refused.field(), "limits", "{refused}");
+    assert_eq!(refused.field(), "limits.key", "{refused}");
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use windlass::{
-    Client, Command, NewTask,
+    Client, Command, NewTask, TaskStatus,
+    store::{Store, TaskRecord},
     workers::{WaitedRecords, WorkerError, Workers, protocol::READS_WAITED},
 };
 
@@ -83,6 +84,32 @@ async fn a_worker_reads_what_its_run_has_waited_for_in_pages() {
         };
         assert_eq!(error.field(), "limit");
     }
+}
+
+/// A SQLite file reads the tasks by their ids.
+#[tokio::test]
+async fn a_worker_reads_results_from_a_sqlite_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("w.db").display());
+    let store = Store::open(&url).await.unwrap();
+    let client = Client::new(&store);
+    joined(&client, &[3, 4, 5, 6, 7, 8]).await;
+    client.delete("p3").await.unwrap();
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    worker.exchange(&server, 3000).await;
+    let all = read(&server, &worker, json!({})).await.unwrap();
+    assert_eq!(ids(&all), ["p0", "p1", "p2", "p3", "p4", "p5"]);
+    let result = |record: &TaskRecord| match &record.state.as_ref().unwrap().status {
+        TaskStatus::Completed { result } => result.clone().unwrap().get::<String>("result"),
+        other => panic!("{other:?}"),
+    };
+    let lengths = all.tasks.iter().map(|(_, record)| {
+        let result = record.as_ref().map(result);
+        result.map(|text| text.unwrap().len())
+    });
+    let lengths: Vec<Option<usize>> = lengths.collect();
+    assert_eq!(lengths, [Some(3), Some(4), Some(5), None, Some(7), Some(8)]);
 }
 
 /// Any server answers, for the run that the worker has, and for no other run, worker or secret.
