@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use windlass::{AwaitedSignal, Json, Message, Signal, TaskContext};
 
-use crate::socket::{Answer, Asked, Request, WaitSignal};
+use crate::socket::{Answer, Asked, Request};
 
 /// How many waits of a task may expire. The record of each is in its data.
 const MOST_EXPIRED: usize = 1_000;

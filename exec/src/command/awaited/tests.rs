@@ -3,6 +3,7 @@ use tokio::sync::oneshot::{self, Receiver};
 use windlass::{ActionKind, Wake};
 
 use super::*;
+use crate::socket::WaitSignal;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
