@@ -57,7 +57,8 @@
 //!
 //! | feature | what |
 //! |---|---|
-//! | `sqlite` (default) | the store in one file; needs a C compiler |
+//! | `sqlite` (default) | the store in one file, with a SQLite that is built in; needs a C compiler |
+//! | `sqlite-system` | the same with the SQLite library of the system, 3.51.3 or later; `default-features = false` |
 //! | `etcd` | the store of a cluster; needs `protoc` |
 //! | `testing` | helpers for tests of handlers, `docs/learn/testing.md` |
 //! | `conformance` | the suite that tests a store of your own |

@@ -2,7 +2,7 @@
 
 mod refused;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use windlass_statemachine::{CommandId, Invalid, Kind, NodeName, StateKind, TaskId};
@@ -191,6 +191,20 @@ pub enum Error {
     #[error("{0}")]
     Unusable(String),
 
+    /// The SQLite library of this program can corrupt a file that several connections use. Nothing was opened.
+    #[error(
+        "could not open '{}': this program uses SQLite {found}, which can corrupt a file that several connections use; \
+         build it with the feature `sqlite` of windlass, which includes a SQLite with the fix, or use SQLite 3.51.3 or \
+         later (of older branches: 3.50.7 or later, 3.44.6 or later)",
+        file.display()
+    )]
+    OldSqlite {
+        /// The file that was to be opened.
+        file: PathBuf,
+        /// The version of the library, such as `3.40.1`.
+        found: String,
+    },
+
     /// The files of an open store were moved, deleted or replaced, or its etcd was restored to an earlier state
     /// than this process has seen. Every call fails from then on, and nothing is acknowledged: the latest writes
     /// may be in the moved files, or lost. The text says what to do. A node then stops.
@@ -346,7 +360,7 @@ impl Error {
     }
 
     /// Returns the error for an operation that the store could not do now, with its cause.
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-system")]
     pub(crate) fn unavailable_by(
         operation: &'static str,
         cause: impl std::error::Error + Send + Sync + 'static,

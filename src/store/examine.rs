@@ -1,16 +1,16 @@
 //! [`Finding`]: the result of one check of a store, with advice.
 
-#[cfg(any(feature = "sqlite", feature = "etcd"))]
+#[cfg(any(feature = "sqlite-system", feature = "etcd"))]
 pub(crate) mod circle;
-#[cfg(any(feature = "sqlite", feature = "etcd"))]
+#[cfg(any(feature = "sqlite-system", feature = "etcd"))]
 mod latency;
-#[cfg(any(feature = "sqlite", feature = "etcd"))]
+#[cfg(any(feature = "sqlite-system", feature = "etcd"))]
 pub(crate) mod log_parts;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-#[cfg(any(feature = "sqlite", feature = "etcd"))]
+#[cfg(any(feature = "sqlite-system", feature = "etcd"))]
 pub(crate) use latency::Latency;
 
 use super::{Advice, Error, Remedy};
@@ -142,7 +142,7 @@ impl Finding {
 }
 
 /// Returns the finding about a node that has joined in the future of this clock.
-#[cfg(any(feature = "sqlite", feature = "etcd"))]
+#[cfg(any(feature = "sqlite-system", feature = "etcd"))]
 pub(crate) fn joined_ahead(node: &str, joined_at: Timestamp, now: Timestamp) -> Option<Finding> {
     let ahead = seconds_ahead(joined_at, now)?;
     let found = format!("node {node} joined {ahead} s in the future of this clock");

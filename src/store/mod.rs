@@ -19,7 +19,7 @@ mod error;
 pub mod etcd;
 pub mod examine;
 pub(crate) mod export;
-#[cfg(any(feature = "etcd", feature = "sqlite"))]
+#[cfg(any(feature = "etcd", feature = "sqlite-system"))]
 mod last_write;
 pub mod memory;
 pub(crate) mod model;
@@ -29,7 +29,7 @@ mod remedy;
 mod retention;
 pub(crate) mod rules;
 mod split;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 pub mod sqlite;
 mod state_store;
 mod transfer;
@@ -94,7 +94,7 @@ impl std::fmt::Debug for Store {
 }
 
 /// Returns the error for a store that this build does not include.
-#[cfg(any(test, not(all(feature = "etcd", feature = "sqlite"))))]
+#[cfg(any(test, not(all(feature = "etcd", feature = "sqlite-system"))))]
 fn built_without(feature: &str) -> Error {
     Error::Unusable(format!(
         "this program was built without {feature}: build it with the feature `{feature}` \
@@ -117,7 +117,8 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Invalid`] (field `store`) for any other URL; [`Error::Unusable`] for a file of
-    /// another program or a newer version, and for a file that is damaged or cannot be written.
+    /// another program or a newer version, and for a file that is damaged or cannot be written;
+    /// [`Error::OldSqlite`] for a file, if the program uses a SQLite library that can corrupt it.
     pub async fn open(url: &str) -> Result<Self, Error> {
         Self::open_with_clock(url, SystemClock::shared()).await
     }
@@ -128,7 +129,7 @@ impl Store {
     ///
     /// The errors of [`open`](Self::open).
     pub async fn open_with_clock(url: &str, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        #[cfg(feature = "sqlite")]
+        #[cfg(feature = "sqlite-system")]
         if let Some(file) = sqlite::Location::of(url) {
             let opened = sqlite::SqliteStore::open(file.path(), file.options()?, clock.clone());
             let store = Arc::new(opened.await?);
@@ -144,7 +145,7 @@ impl Store {
             }
             #[cfg(not(feature = "etcd"))]
             Some(("etcd" | "etcds", _)) => Err(built_without("etcd")),
-            #[cfg(not(feature = "sqlite"))]
+            #[cfg(not(feature = "sqlite-system"))]
             Some(("sqlite", path)) if !path.is_empty() => Err(built_without("sqlite")),
             _ => Err(windlass_statemachine::Invalid::new(
                 "store",
@@ -258,13 +259,13 @@ mod tests {
     }
 
     /// Runs only in a build that lacks a store, such as one with the default features.
-    #[cfg(not(all(feature = "etcd", feature = "sqlite")))]
+    #[cfg(not(all(feature = "etcd", feature = "sqlite-system")))]
     #[tokio::test]
     async fn a_store_that_is_not_built_in_is_named() {
         for (url, feature, there) in [
             ("etcd://h:1/ns", "etcd", cfg!(feature = "etcd")),
             ("etcds://h:1/ns", "etcd", cfg!(feature = "etcd")),
-            ("sqlite:x.db", "sqlite", cfg!(feature = "sqlite")),
+            ("sqlite:x.db", "sqlite", cfg!(feature = "sqlite-system")),
         ] {
             if !there {
                 let error = Store::open(url).await.map(|_| ()).unwrap_err();

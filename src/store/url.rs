@@ -50,7 +50,7 @@ pub fn for_other_processes(url: &str) -> Option<String> {
     if has_password(url) {
         return None;
     }
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-system")]
     if let Some(file) = super::sqlite::Location::of(url) {
         let path = file.path().to_str()?;
         let setting = url.strip_prefix("sqlite:")?.strip_prefix(path)?;
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-system")]
     #[test]
     fn another_process_finds_the_store_from_every_folder() {
         let here = std::env::current_dir().unwrap();

@@ -1,7 +1,7 @@
 //! Each example is run as a program: it ends with the promised exit status and output in time.
 //!
 //! The cluster on one machine (`examples/cluster/run.sh`) is run by `cli/tests/cli/cluster_example.rs`.
-#![cfg(feature = "sqlite")]
+#![cfg(feature = "sqlite-system")]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -126,7 +126,7 @@ impl StateHarness for States {
 }
 
 /// A separate SQLite file for each store.
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 mod sqlite_file {
     use std::{
         sync::{Arc, Mutex},
@@ -283,9 +283,9 @@ windlass::state_store_conformance_tests!(
         Reopen: "the data end with the store",
     }
 );
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 windlass::conformance_tests!(sqlite, sqlite_file::File::default());
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 windlass::conformance_tests!(
     split_sqlite,
     Split::<sqlite_file::File>::default(),
@@ -294,5 +294,5 @@ windlass::conformance_tests!(
         Effects: "a commit to two stores cannot be one step with its effects",
     }
 );
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-system")]
 windlass::state_store_conformance_tests!(sqlite_states, sqlite_file::File::default());

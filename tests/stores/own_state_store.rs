@@ -1,6 +1,6 @@
 //! Runs the suite on a state store as a user writes it (the example's folder of JSON files), alone
 //! and with a coordinator.
-#![cfg(all(feature = "conformance", feature = "sqlite"))]
+#![cfg(all(feature = "conformance", feature = "sqlite-system"))]
 #![allow(
     clippy::unwrap_used,
     reason = "a harness that fails should fail its test"

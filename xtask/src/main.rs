@@ -15,6 +15,7 @@ mod failures;
 mod interop;
 mod lengths;
 mod mutants;
+mod neighbours;
 mod packages;
 mod peers;
 mod pictures;
@@ -55,7 +56,8 @@ The chores of the windlass workspace:
   cargo xtask verify [CHECKS]
                             formatting, circles (of imports), lengths (of files), api (the list of public items),
                             versions (of the Python package), locks, lints, features, docs, site, packages (built by the minimum Rust
-                            version), licences: checks all or those that are named, writes nothing
+                            version), neighbours (programs that use windlass beside sqlx, sea-orm, diesel and
+                            riverqueue), licences: checks all or those that are named, writes nothing
   cargo xtask api           writes the list of the public items of the libraries (docs/reference/api.txt)
   cargo xtask fix           formats, and applies what the lints can fix by themselves
   cargo xtask bench [ARGS]  the measurements behind docs/internals/performance.md, as a table

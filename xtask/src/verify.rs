@@ -5,12 +5,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{api, cargo, circles, lengths, packages, python, root, run, site, tools};
+use super::{api, cargo, circles, lengths, neighbours, packages, python, root, run, site, tools};
 
 type Check = fn(&Path, &mut Vec<String>);
 
 /// The checks in their order, by their names on the command line.
-const CHECKS: [(&str, Check); 12] = [
+const CHECKS: [(&str, Check); 13] = [
     ("formatting", check_formatting),
     ("circles", check_circles),
     ("lengths", check_lengths),
@@ -22,6 +22,7 @@ const CHECKS: [(&str, Check); 12] = [
     ("docs", check_docs),
     ("site", check_site),
     ("packages", check_packages),
+    ("neighbours", check_neighbours),
     ("licences", check_licences),
 ];
 
@@ -153,11 +154,15 @@ fn check_site(_: &Path, failed: &mut Vec<String>) {
 }
 
 /// The builds of users, which the build of the workspace with all features does not contain.
-const FEATURES_ALONE: [(&str, &str); 8] = [
+const FEATURES_ALONE: [(&str, &str); 9] = [
     ("the library by default", "-p windlass"),
     (
         "the library without its default features",
         "-p windlass --no-default-features",
+    ),
+    (
+        "the library with the SQLite of the system",
+        "-p windlass --no-default-features --features sqlite-system",
     ),
     (
         "the library with etcd and without SQLite",
@@ -248,6 +253,11 @@ fn newer_dependencies(protoc: &Path, stated: &str) -> Result<Vec<String>, String
 fn numbers(version: &str) -> [u32; 3] {
     let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
     [(); 3].map(|()| parts.next().unwrap_or(0))
+}
+
+/// Resolves the programs that use windlass beside another crate that links SQLite, and runs one.
+fn check_neighbours(_: &Path, failed: &mut Vec<String>) {
+    failed.extend(neighbours::check());
 }
 
 fn check_licences(_: &Path, failed: &mut Vec<String>) {

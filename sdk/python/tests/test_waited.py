@@ -43,6 +43,7 @@ class Door:
         if path.endswith("/waited"):
             return self.page(json.loads(body))
         read = forwarded(self.server, first, self.scripted.requests[number - 1][1], body)
+        read = read.replace(self.server.url.encode(), self.scripted.url.encode())  # Its list of servers.
         if path == "/v1/workers":
             head, _, text = read.partition(b"\r\n\r\n")
             if head.startswith(b"HTTP/1.1 200"):
@@ -72,7 +73,7 @@ def test_results_are_read_in_pages_when_the_handler_comes_to_them(
     scripted: Callable[[Answer], Scripted],  # noqa: F811
 ) -> None:
     door = Door(server, scripted)
-    door.found = {1: {"result": "DIGITS"}, 2: FAILED, 4: {"result": "[masked]", "masked": True}}
+    door.found = {1: {"result": "DIGITS"}, 2: FAILED, 4: {"result": {"$windlass": "masked"}, "masked": True}}
     server.work(urls=door.scripted.url)
     door.first += [http(503, '{"code":"busy"}', DATE), http(502, PAGE), ok("[]"), ok('{"tasks":7}')]
     for place in PLACES:
@@ -82,7 +83,7 @@ def test_results_are_read_in_pages_when_the_handler_comes_to_them(
         assert found[0] == 0 and found[3] == 3
         assert found[1].startswith(f"the task {id}.1 cannot be read: ") and "5000 digits" in found[1]
         assert found[2] == f"the task {id}.2 has failed: nothing helps"
-        assert found[4] == f"the result of {id}.4: expected int, got '[masked]'; a mask hides a part of it"
+        assert found[4] == f"the result of {id}.4: expected int, got {{'$windlass': 'masked'}}; a mask hides a part of it"
         assert [asked["from"] for asked in door.asked] == [0, 2, 4]
         asked = door.asked[0]
         assert (asked["id"], type(asked["fence"]), type(asked["run"]), len(asked["secret"])) == (id, int, int, 32)
@@ -158,6 +159,27 @@ def test_results_come_from_a_server(shared: Server, place: str) -> None:
     id = collects(shared, place, 5, retry=1)
     failed = f"the task {id}.2 has failed: nothing helps"
     assert client.result(id, 30) == [0, 1, failed, 3, 4]
+
+
+def test_a_worker_sees_of_other_tasks_what_its_token_and_the_masks_show(server: Server) -> None:
+    token = server.new_token("worker", "work", "--kind", "collects-thread", "--kind", "pages-thread")
+    client = server.client()
+    client.set_mask("pages-thread", ["/result"])
+    code = (
+        "import windlass_tasks as windlass\napp = windlass.App(ttl=15)\n"
+        "@app.task('pages-thread', place='thread')\ndef pages(job: windlass.Job): return 7\n"
+        "@app.task('collects-thread', place='thread')\ndef collects(job: windlass.Job):\n"
+        "    if not job.data:\n"
+        "        job.submit('pages-thread', None, id='own')\n"
+        "        return job.wait_for('own', data=True)\n"
+        "    if job.attempt == 1: raise ValueError('once')\n"
+        "    return [[one.task, one.state, one.masked, one.value] for one in job.waited.results()]\n"
+        "if __name__ == '__main__': app.run()\n"
+    )
+    (server.folder / "scoped.py").write_text(code)
+    server.work(str(server.folder / "scoped.py"), WINDLASS_TOKEN=token)
+    id = client.submit("collects-thread", retry={"policy": "exponential", "base": "1ms"})["id"]
+    assert client.result(id, 30) == [["own", "completed", True, {"$windlass": "masked"}]]
 
 
 def test_more_results_than_a_page_has_come_from_a_server(server: Server) -> None:

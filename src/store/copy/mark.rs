@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use crate::store::model::Copied;
-#[cfg(any(feature = "sqlite", feature = "etcd"))]
+#[cfg(any(feature = "sqlite-system", feature = "etcd"))]
 use crate::store::{
     Advice, Remedy,
     examine::{Finding, Verdict},
@@ -18,7 +18,7 @@ impl Copied {
     }
 
     /// Returns the finding about the mark of a store; `None` for a store without one.
-    #[cfg(any(feature = "sqlite", feature = "etcd"))]
+    #[cfg(any(feature = "sqlite-system", feature = "etcd"))]
     pub(crate) fn finding(mark: Result<Option<Self>, Error>) -> Option<Finding> {
         let advice = "use that store; without the mark of the copy, both stores run the same tasks";
         let advice = Advice::new(advice, Remedy::UseCopied);

@@ -45,7 +45,7 @@ pub(crate) fn ended(code: StateKind) -> Outcome {
 
 /// Returns the outcome of a command whose record cannot be read. It lets the commands after it
 /// continue.
-#[cfg(any(test, feature = "sqlite", feature = "etcd"))]
+#[cfg(any(test, feature = "sqlite-system", feature = "etcd"))]
 pub(crate) fn unreadable(reason: &str) -> Outcome {
     let reason = format!("its record cannot be read: {reason}");
     Outcome::Rejected { reason }

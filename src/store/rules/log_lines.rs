@@ -3,11 +3,11 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-#[cfg(any(feature = "etcd", feature = "sqlite"))]
+#[cfg(any(feature = "etcd", feature = "sqlite-system"))]
 use windlass_statemachine::TaskId;
 use windlass_statemachine::{Fence, Invalid};
 
-#[cfg(any(feature = "etcd", feature = "sqlite"))]
+#[cfg(any(feature = "etcd", feature = "sqlite-system"))]
 use crate::store::{DamagedPart, Error};
 use crate::store::{
     LogCursor, LogLine, LogPage, LogPart, LogQuery, Logged, StoredLog, model::PartLine,
@@ -60,7 +60,7 @@ impl PartPlace {
     }
 
     /// Returns the part at this place as one that cannot be read.
-    #[cfg(any(feature = "etcd", feature = "sqlite"))]
+    #[cfg(any(feature = "etcd", feature = "sqlite-system"))]
     pub(crate) fn damaged(self, reason: impl Into<String>) -> DamagedPart {
         DamagedPart {
             part: self.part,
@@ -183,7 +183,7 @@ fn remove_oldest(parts: &mut Vec<PartPlace>) -> Vec<PartPlace> {
 /// # Errors
 ///
 /// [`Error::Corrupt`] when a part cannot be read.
-#[cfg(any(feature = "etcd", feature = "sqlite"))]
+#[cfg(any(feature = "etcd", feature = "sqlite-system"))]
 pub(crate) fn whole(id: &TaskId, log: StoredLog) -> Result<Vec<LogPart>, Error> {
     let Some(damaged) = log.damaged.first() else {
         return Ok(log.parts);

@@ -1,7 +1,7 @@
 //! The task and the state that a reschedule leaves.
 
 use jiff::Timestamp;
-#[cfg(any(feature = "sqlite", feature = "etcd"))]
+#[cfg(any(feature = "sqlite-system", feature = "etcd"))]
 use windlass_statemachine::Terms;
 use windlass_statemachine::{Invalid, Json, Kind, Limit, StateKind, Task, TaskState, check_limits};
 
@@ -114,7 +114,7 @@ pub(super) fn limits_of(task: &Task, props: Option<&Json>) -> Result<Option<Vec<
 }
 
 /// Returns the terms of a task with other limits; `None` when it has none.
-#[cfg(any(feature = "sqlite", feature = "etcd"))]
+#[cfg(any(feature = "sqlite-system", feature = "etcd"))]
 pub(crate) fn terms(limits: &[Limit], terms: Option<Terms>) -> Option<Terms> {
     let mut terms = terms.unwrap_or_default();
     limits.clone_into(&mut terms.limits);

@@ -122,7 +122,7 @@ impl Counter {
     }
 
     /// Notes since when an available task of a group is due. The group was added before.
-    #[cfg(any(feature = "sqlite", feature = "etcd"))]
+    #[cfg(any(feature = "sqlite-system", feature = "etcd"))]
     pub(crate) fn due_since(
         &mut self,
         kind: &Kind,

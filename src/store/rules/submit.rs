@@ -37,7 +37,7 @@ pub(crate) enum Verdict {
 /// Returns whether the rule of a submit depends on the other task and its state: then
 /// [`Taken::task`] and [`Taken::code`] have to be read. For an ended task they show whether its id
 /// is free.
-#[cfg(any(test, feature = "sqlite"))]
+#[cfg(any(test, feature = "sqlite-system"))]
 pub(crate) fn compares(if_exists: IfExists, has_ended: bool) -> bool {
     has_ended
         || matches!(

@@ -44,7 +44,7 @@ pub(crate) fn waited_for(state: &TaskState) -> &[TaskId] {
 /// # Errors
 ///
 /// The errors of `is_live`.
-#[cfg(any(test, feature = "sqlite"))]
+#[cfg(any(test, feature = "sqlite-system"))]
 pub(crate) fn watched<E>(
     len: usize,
     seed: u64,
@@ -71,7 +71,7 @@ pub(crate) fn watched<E>(
     Ok(None)
 }
 
-#[cfg(any(test, feature = "sqlite"))]
+#[cfg(any(test, feature = "sqlite-system"))]
 fn gcd(a: usize, b: usize) -> usize {
     match b {
         0 => a,

@@ -27,7 +27,8 @@
 //! # Errors
 //!
 //! [`Error::Unusable`] when a newer version or one before 0.1 wrote the file, or when the file is damaged or cannot
-//! be written. Its text says what to do.
+//! be written; [`Error::OldSqlite`] when the program uses a SQLite library that can corrupt the file. Their texts say
+//! what to do.
 
 mod apply;
 mod audit;
@@ -61,10 +62,12 @@ mod inconsistent;
 mod jobs;
 mod last_look;
 mod lease;
+mod library;
 mod limits;
 mod list;
 mod location;
 mod log_lines;
+mod log_pages;
 mod modes;
 mod moment;
 mod node;
@@ -209,8 +212,8 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// [`Error::Unusable`] with what to do; [`Error::Unavailable`] when another process keeps the
-    /// file locked for longer than [`Options::busy_timeout`].
+    /// [`Error::Unusable`] with what to do; [`Error::OldSqlite`] for a SQLite library that can corrupt the file;
+    /// [`Error::Unavailable`] when another process keeps the file locked for longer than [`Options::busy_timeout`].
     pub async fn open(
         path: impl AsRef<Path>,
         options: Options,

@@ -12,7 +12,7 @@ use super::{
     Options,
     batch::Sql,
     errors::{self, Stop},
-    file, file_identity,
+    file, file_identity, library,
     open_files::{Access, OpenFiles, Opening},
     schema,
     settings::{Settings, configure, is_durable, keep_plans, level, only_reads},
@@ -27,6 +27,7 @@ pub(super) fn writer(
     path: &Path,
     options: &Options,
 ) -> Result<(Arc<OpenFiles>, Connection), Error> {
+    library::check(path)?;
     let path: Arc<Path> = file::prepare(path)?.into();
     let opening = Opening::at(path.clone())?;
     let mut conn = connect(&path, options).map_err(|e| stop(&path, e))?;
@@ -47,6 +48,7 @@ pub(super) fn is_foreign(path: &Path) -> bool {
 
 /// Reads from a file without changing anything.
 fn look<T>(path: &Path, read: impl Fn(&Connection, &str) -> Result<T, Stop>) -> Result<T, Error> {
+    library::check(path)?;
     let look = |access| {
         let path: Arc<Path> = file::existing(path)?.into();
         let settings = Settings::of(&Options::default());
@@ -61,6 +63,7 @@ pub(super) fn to_read(
     path: &Path,
     options: &Options,
 ) -> Result<(Arc<OpenFiles>, Connection), Error> {
+    library::check(path)?;
     let path: Arc<Path> = file::existing(path)?.into();
     let [log, index] = ["-wal", "-shm"].map(|ending| file::beside(&path, ending));
     let has_log = file_identity::length(&log) > 0;

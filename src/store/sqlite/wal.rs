@@ -16,10 +16,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 
@@ -28,7 +25,7 @@ use rusqlite::Connection;
 use super::{
     batch::Sql,
     copier::{self, Copier, Stage},
-    errors, file, file_identity,
+    errors, file, file_identity, log_pages,
     open_files::OpenFiles,
     settings::Settings,
     space,
@@ -132,21 +129,15 @@ impl Wal {
         settings: Settings,
     ) -> Result<Self, Error> {
         let failed = |error| errors::opening(files.path(), &error);
-        let pages = Arc::new(AtomicU64::new(0));
-        let counted = pages.clone();
-        // Replaces SQLite's own hook, which checkpoints in the transaction that reaches the limit.
-        let count = move |_: &mut rusqlite::hooks::Wal, pages: std::ffi::c_int| {
-            counted.store(u64::try_from(pages).unwrap_or(0), Ordering::Relaxed);
-            Ok(())
-        };
-        conn.wal_hook(Some(count)).map_err(failed)?;
+        log_pages::count(conn).map_err(failed)?;
+        let pages = Arc::default();
         let page = conn.pragma_query_value(None, "page_size", |row| row.get::<_, i64>(0));
         let mut wal = Self {
             file: files.path().to_path_buf(),
             log: file::beside(files.path(), "-wal"),
             page_bytes: page.map_err(failed)?.unsigned_abs().max(1),
             limit: 0,
-            copier: Copier::new(files.clone(), settings, pages.clone()),
+            copier: Copier::new(files.clone(), settings, Arc::clone(&pages)),
             pages,
             seen: 0,
             next: LEAST / STEPS,
@@ -217,7 +208,7 @@ impl Wal {
     /// Has the thread copy the log step by step. At the limit, copies what is left: the next transaction
     /// starts the log again.
     fn checkpoint(&mut self, conn: &Connection) -> Sql<()> {
-        let (before, pages) = (self.seen, self.pages.load(Ordering::Relaxed));
+        let (before, pages) = (self.seen, log_pages::latest(&self.pages));
         self.seen = pages;
         if pages < before {
             // The log has started again.
@@ -262,6 +253,8 @@ impl Wal {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
 
     #[test]
@@ -326,7 +319,7 @@ mod tests {
         wal.keep_short(&conn);
         assert_eq!(wal.copier.stage(), Stage::Idle);
         write_pages(&conn, 10);
-        let pages = wal.pages.load(Ordering::Relaxed);
+        let pages = log_pages::latest(&wal.pages);
         assert!(pages < 100, "{pages}: the log starts again");
     }
 
@@ -382,7 +375,7 @@ mod tests {
             wal.keep_short(conn);
             wal.copier.wait(Duration::from_secs(60));
             wal.keep_short(conn);
-            let pages = wal.pages.load(Ordering::Relaxed);
+            let pages = log_pages::latest(&wal.pages);
             (wal.copier.stage(), wal.next > pages)
         };
         assert_eq!(turn(&conn), (Stage::Idle, true));
@@ -394,7 +387,7 @@ mod tests {
         turn(&conn);
         write_pages(&conn, 10);
         turn(&conn);
-        let pages = wal.pages.load(Ordering::Relaxed);
+        let pages = log_pages::latest(&wal.pages);
         assert!(pages < 100, "{pages}: the log starts again");
     }
 }

@@ -1,6 +1,6 @@
 //! What is particular to the SQLite store: files, processes, full disks. What every store does is
 //! in `tests/stores/conformance.rs`.
-#![cfg(feature = "sqlite")]
+#![cfg(feature = "sqlite-system")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

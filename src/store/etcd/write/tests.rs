@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use windlass_statemachine::{
     Command, Json, Kind, Outcome, StateKind, Task, TaskId, TaskState, TaskStatus,
+    command::NotedCommand,
 };
 
 use super::{
@@ -93,9 +94,10 @@ fn a_task_that_starts_later_sleeps_by_its_state_and_its_mark() {
 #[test]
 fn a_command_is_queued_with_a_pointer_that_must_be_free() {
     let (id, at) = (parsed("c"), parsed("2030-01-01T00:00:00Z"));
+    let command = NotedCommand::new(Command::Pause, None);
     let sent = Sent {
         id: &id,
-        command: &Command::Pause,
+        command: &command,
         at,
         place: 5,
         pointer: 9,

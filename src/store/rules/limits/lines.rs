@@ -48,7 +48,7 @@ impl Place {
         self.priority.0
     }
 
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-system")]
     pub(crate) fn due(&self) -> Option<Timestamp> {
         self.due
     }
