@@ -30,7 +30,10 @@ pub(super) async fn answered(
         let after: &[&str] = if waits { &["report-1"] } else { &[] };
         let has_claimed = waits || path.ends_with("/report");
         let mut last = fixture.register(has_claimed, after).await;
-        run = last["claims"][0].take();
+        run = last
+            .pointer_mut("/claims/0")
+            .map(Value::take)
+            .unwrap_or_default();
     }
     let example = &answer.example;
     let path = example.path.replace("ORDER", &fixture.order.to_string());
