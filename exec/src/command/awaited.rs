@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use windlass::{AwaitedSignal, Json, Message, Signal, TaskContext};
 
-use crate::socket::{Answer, Asked, Request};
+use crate::socket::{Answer, Asked, Request, WaitSignal};
 
 /// How many waits of a task may expire. The record of each is in its data.
 const MOST_EXPIRED: usize = 1_000;
@@ -174,7 +174,7 @@ impl Awaited {
             self.taken.push((signal.clone(), wait.reply));
             return answered(answer, Answer::Payload(payload.unwrap_or_else(Json::null)));
         }
-        let until = self.until(name, ends, request);
+        let until = self.until(&wait, ends, request);
         if until.is_some_and(|until| until <= now) {
             return self.expire(name, request, answer);
         }
@@ -205,8 +205,14 @@ impl Awaited {
     }
 
     /// Returns when the wait of a request ends. A wait that an earlier run began keeps its time.
-    fn until(&self, name: &str, asked: Option<Timestamp>, request: u32) -> Option<Timestamp> {
+    fn until(
+        &self,
+        wait: &WaitSignal,
+        asked: Option<Timestamp>,
+        request: u32,
+    ) -> Option<Timestamp> {
         let asked = asked?;
+        let name = wait.signal.name();
         let begun = self.waits.begun.get(name).and_then(|all| all.get(&request));
         let Some(begun) = begun else {
             return Some(asked);

@@ -3,7 +3,6 @@ use tokio::sync::oneshot::{self, Receiver};
 use windlass::{ActionKind, Wake};
 
 use super::*;
-use crate::socket::WaitSignal;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
