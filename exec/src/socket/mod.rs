@@ -45,9 +45,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use self::folder::Folder;
-#[cfg(test)]
-pub(crate) use self::form::WaitSignal;
-pub(crate) use self::form::{Answer, Request};
+pub(crate) use self::form::{Answer, Request, WaitSignal};
 
 /// The variable with the path of the socket.
 pub(crate) const SOCKET: &str = "WINDLASS_TASK_SOCKET";
