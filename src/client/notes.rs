@@ -69,8 +69,8 @@ mod tests {
         let sent = |order, note: Option<&str>| {
             let queued =
                 QueuedCommand::new(format!("c{order}").parse().unwrap(), order, Command::Pause);
-            let note = note.map(|note| note.parse().unwrap());
-            CommandRecord::new("a".parse().unwrap(), queued.note::<Option<Note>>(note), at)
+            let note: Option<Note> = note.map(|note| note.parse().unwrap());
+            CommandRecord::new("a".parse().unwrap(), queued.note(note), at)
         };
         let line = |what| Change::new(1, at, "a".parse().unwrap(), what);
         let mut history = [
