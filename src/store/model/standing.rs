@@ -125,7 +125,8 @@ mod tests {
     }
 
     fn standing(state: &TaskState, is_claimed: bool, now: i64) -> (&'static str, i64, Option<u64>) {
-        let standing = Standing::of(&record(state.clone(), is_claimed), at(now));
+        let record = record(state.clone(), is_claimed);
+        let standing = Standing::of(&record, at(now));
         let since = standing.since.unwrap().as_second();
         let late = standing.late.map(|late| late.as_secs());
         (standing.shown.as_str(), since, late)
