@@ -27,11 +27,24 @@ const SOURCES: [&str; 7] = [
 ];
 
 /// The circles that are known, each by its crate and its modules in order. One that is gone has to go from this list.
-const KNOWN: [(&str, &[&str]); 2] = [
+const KNOWN: [(&str, &[&str]); 3] = [
     // A command is a message, the module of messages exports what sends one, and the stored form of a command makes one.
     (
         "statemachine/src",
-        &["command", "message", "operation", "record::command"],
+        &["command", "message", "operation::send", "record::command"],
+    ),
+    // The same, through the modules that export them.
+    (
+        "statemachine/src",
+        &[
+            "command",
+            "message",
+            "message::effects",
+            "operation",
+            "operation::send",
+            "record",
+            "record::command",
+        ],
     ),
     // A schedule keeps the data of the one that it replaces, and the tally of its times visits these.
     (
