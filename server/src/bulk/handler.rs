@@ -177,7 +177,7 @@ impl Handler {
         let mut changes: Vec<(TaskId, Transaction)> = Vec::new();
         for record in records {
             let id = act::name(&of.record, task.incarnation(), record);
-            match act::change(&spec, record, &id) {
+            match act::change(spec, record, &id) {
                 Ok(change) => changes.push((record.task.id.clone(), change)),
                 Err(reason) => refused.push((record.task.id.clone(), reason)),
             }
