@@ -114,6 +114,35 @@ def test_a_start_that_fails_ends_the_worker_and_later_costs_no_attempt(server: S
     assert (task["attempts"], task["errors_total"]) == (0, 0)
 
 
+SLOW = """
+import datetime as dt, os, pathlib, time
+import windlass_tasks as windlass
+app, folder = windlass.App(ttl=15, max_tasks=1), pathlib.Path(os.environ["FOLDER"])
+@app.on_process_start
+def start():
+    if (folder / "slow").exists(): time.sleep(1.0)
+@app.task("a", slots=1, stall_after=dt.timedelta(seconds=0.5))
+def a(job: windlass.Job):
+    for _ in range(12):
+        time.sleep(0.05)
+        job.progress(0.5)
+    return "done"
+if __name__ == "__main__": app.run()
+"""
+
+
+def test_the_start_of_a_process_is_no_stall_of_its_handler(server: Server) -> None:
+    (server.folder / "app.py").write_text(SLOW)
+    server.work(str(server.folder / "app.py"))
+    server.ready()
+    (server.folder / "slow").touch()
+    client = server.client()
+    for _ in range(2):
+        id = client.submit("a", retry=1)["id"]
+        assert client.result(id, 20) == "done"
+        assert client.get(id)["errors_total"] == 0
+
+
 def test_an_app_says_what_is_wrong() -> None:
     app = windlass.App()
     with pytest.raises(TypeError, match="must not have parameters"):

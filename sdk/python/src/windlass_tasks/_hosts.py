@@ -279,6 +279,8 @@ class Hosts:
                 self.refuse(host, f"its kinds and data versions are {rest[1]}, and those of the worker {ours}")
             else:
                 host.is_ready, self.pause = True, 0.1
+                for one in host.runs.values():
+                    one.sign = clock()  # From now on its handler can show progress.
                 host.flush()
             return
         if name == "differs":

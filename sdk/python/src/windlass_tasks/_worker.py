@@ -601,7 +601,7 @@ class Worker:
                 stall = run.task.stall_after
                 if run.phase == "stopping" and run.stop_at <= now:
                     self.hosts.abort(run)
-                elif run.phase == "running" and run.host is not None and stall and now - run.sign > stall:
+                elif run.phase == "running" and run.host and run.host.is_ready and stall and now - run.sign > stall:
                     logger.warning("task %s: its handler has stalled, and is aborted", run.claim["id"])
                     self.hosts.abort(run, f"the handler has stalled: no sign of progress for {stall:g} s")
 
