@@ -61,7 +61,7 @@ fn wrong_input_names_the_field() {
             r#"submit exec --props {"command":"true"} --env-from TOKEN=a --env-from TOKEN=b"#,
             "--env-from: 'TOKEN=a' and 'TOKEN=b' give one name two values",
         ),
-        ("submit k --start-at tomorrow", "--start-at"),
+        ("submit k --start-at someday", "--start-at"),
         (
             "submit k --in 99999999h",
             "--in: ends beyond 9999-12-30T22:00:00Z",

@@ -10,7 +10,7 @@ const LAST: &str = "9999-12-30T22:00:00Z";
 const NEVER: &str = "9999-12-31T23:59:59Z";
 
 /// Each option with a time, in a command that works with the last one. `T` is the time.
-const OPTIONS: [(&str, &str); 21] = [
+const OPTIONS: [(&str, &str); 22] = [
     ("submit k --start-at T", "--start-at"),
     ("submit k --start-by T", "--start-by"),
     ("submit k --end-by T", "--end-by"),
@@ -41,6 +41,7 @@ const OPTIONS: [(&str, &str); 21] = [
     ("list --submitted-until T", "--submitted-until"),
     ("list --ended-from T", "--ended-from"),
     ("list --ended-until T", "--ended-until"),
+    ("failures --since T", "--since"),
 ];
 
 fn words(text: &str, time: &str) -> Vec<String> {

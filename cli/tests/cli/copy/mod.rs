@@ -24,6 +24,8 @@ fn listed(place: &Place, store: &str) -> Vec<Value> {
     for task in &mut tasks {
         let task = task.as_object_mut().unwrap();
         task.remove("order");
+        // It grows from list to list.
+        task.remove("late_seconds");
     }
     tasks
 }

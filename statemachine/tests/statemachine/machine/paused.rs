@@ -1,4 +1,8 @@
 //! Who paused a task, and since when a task runs.
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of the test functions that clippy knows"
+)]
 
 use windlass_statemachine::{
     Author, Command, Fence, Message, Note, QueuedCommand, StateKind, TaskState, machine::Input,

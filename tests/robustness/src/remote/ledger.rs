@@ -86,7 +86,7 @@ mod tests {
     fn start(fence: u64, run: u64, attempt: u32) -> Start {
         let text = format!(
             r#"{{"id":"t","fence":{fence},"run":{run},"kind":"k","props":null,"data_version":1,"attempt":{attempt},
-            "incarnation":0,"n":1,"grace_ms":1}}"#
+            "incarnation":0,"n":1,"grace_ms":1,"now":"2030-01-01T00:00:00Z"}}"#
         );
         serde_json::from_str(&text).unwrap()
     }

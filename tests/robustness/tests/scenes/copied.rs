@@ -161,6 +161,10 @@ fn differs(from: &Subject, to: &Subject) -> Option<&'static str> {
     for last in [&mut state.last_command, &mut copied.last_command] {
         last.iter_mut().for_each(|last| last.order = 0);
     }
+    for pause in [&mut state.paused, &mut copied.paused] {
+        let command = pause.as_mut().and_then(|pause| pause.command.as_mut());
+        command.into_iter().for_each(|order| *order = 0);
+    }
     (state.kept_signals, copied.kept_signals) = (0, 0);
     for deliveries in [&mut state.deliveries, &mut copied.deliveries] {
         deliveries.retain(|delivery| {
