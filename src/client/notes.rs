@@ -19,7 +19,7 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
     /// let client = Client::new(&Store::open("memory:").await?);
     /// let id = client.submit(NewTask::new("report")).await?;
-    /// let noted = client.with_note("the database moves".parse::<windlass::Note>()?);
+    /// let noted = client.clone().with_note("the database moves".parse::<windlass::Note>()?);
     /// noted.command(&id, Command::Pause).await?;
     /// let note = client.commands(&id).await?[0].note.clone();
     /// assert_eq!(note.unwrap().as_str(), "the database moves");

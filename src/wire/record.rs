@@ -196,7 +196,7 @@ impl<'a> RecordForm<'a> {
     /// let client = Client::new(&Store::open("memory:").await?);
     /// client.submit(NewTask::new("report").id("a")).await?;
     /// let record = client.get("a").await?;
-    /// let later = record.submitted_at + SignedDuration::from_secs(90);
+    /// let later = record.submitted_at + SignedDuration::from_millis(90_500);
     /// let form = RecordForm::at(&record, later);
     /// assert_eq!((form.shown, form.late_seconds), ("queued", Some(90)));
     /// # Ok(()) }

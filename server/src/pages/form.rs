@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::{
-    body::Body,
+    body::{Body, HttpBody},
     extract::{Form, FromRequest, Query, Request},
-    http::Uri,
+    http::{Uri, header::CONTENT_TYPE},
 };
 
 use super::api::Failure;
@@ -36,6 +36,10 @@ impl FromRequest<Arc<App>> for Fields {
 
     async fn from_request(request: Request<Body>, app: &Arc<App>) -> Result<Self, Failure> {
         let sent = request.extensions().get::<Sent>().cloned();
+        // A form without fields: browsers send the type, other clients may leave it out.
+        if request.body().is_end_stream() && !request.headers().contains_key(CONTENT_TYPE) {
+            return Ok(Self::default());
+        }
         match Form::from_request(request, app).await {
             Ok(Form(pairs)) => {
                 let fields = Self(pairs);

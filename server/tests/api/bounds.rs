@@ -121,11 +121,7 @@ async fn a_large_array_is_several_writes_that_let_other_requests_in_between() {
 async fn a_filter_with_too_many_conditions_is_refused_by_name() {
     let kit = Kit::new().await;
     let many = |name: &str, value: &str| vec![format!("{name}={value}"); 1000].join("&");
-    for (name, value) in [
-        ("label", "a%3Db"),
-        ("props_at", "/a%3D1"),
-        ("state", "failed"),
-    ] {
+    for (name, value) in [("label", "a%3Db"), ("props_at", "/a%3D1")] {
         let query = many(name, value);
         let refused = kit.get(&format!("/v1/tasks?{query}")).await;
         assert_eq!(refused.field(), name, "{}", refused.text);
@@ -142,6 +138,9 @@ async fn a_filter_with_too_many_conditions_is_refused_by_name() {
             refused.text
         );
     }
+    // Equal words are one condition.
+    let states = many("state", "failed");
+    assert_eq!(kit.get(&format!("/v1/tasks?{states}")).await.status, 200);
     let labels = vec!["label=a%3Db"; 100].join("&");
     assert_eq!(kit.get(&format!("/v1/tasks?{labels}")).await.status, 200);
     let refused = kit.get("/tasks?limit=501").await;

@@ -54,8 +54,17 @@ fn program(variable: &str, name: &str) -> PathBuf {
     std::env::var_os(variable).map_or_else(|| Path::new(name).to_path_buf(), PathBuf::from)
 }
 
+/// How often the start of a driver is tried.
+const STARTS: usize = 5;
+
 /// Starts a driver, and returns the port on which it listens.
 fn start() -> (Child, u16) {
+    let started = (0..STARTS).find_map(|_| try_start());
+    started.expect("the driver says on which port it listens")
+}
+
+/// Starts a driver; `None` when it could not listen.
+fn try_start() -> Option<(Child, u16)> {
     let path = program("WINDLASS_CHROMEDRIVER", "chromedriver");
     let mut command = Command::new(&path);
     command
@@ -78,9 +87,15 @@ fn start() -> (Child, u16) {
             .parse()
             .ok()
     });
-    let port = port.expect("the driver says on which port it listens");
     std::thread::spawn(move || lines.for_each(drop));
-    (driver, port)
+    match port {
+        Some(port) => Some((driver, port)),
+        // It takes a port that is free for IPv4, and another process may have it for IPv6.
+        None => {
+            driver.wait().unwrap();
+            None
+        }
+    }
 }
 
 impl Browser {

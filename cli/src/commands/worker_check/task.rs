@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// How a run ended.
@@ -105,6 +106,7 @@ impl Task {
         let mut start = json!({
             "id": self.id, "fence": self.fence, "run": self.run, "kind": "", "props": self.props, "data": self.data,
             "data_version": 1, "attempt": 1, "incarnation": 0, "n": self.n + 1, "grace_ms": 30_000,
+            "now": Timestamp::now(),
         });
         if let Some(waited) = &self.waited {
             start["waited"] = waited.clone();
