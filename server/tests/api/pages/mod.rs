@@ -299,7 +299,7 @@ async fn the_zone_is_kept_in_a_cookie_and_leads_to_no_other_host() {
     let page = kit.send(chosen).await.text;
     assert!(page.contains(" JST\""), "{page}");
     assert!(kit.page("/tasks/a").await.contains(" UTC\""));
-    let wrong = kit.call("POST /zone", "").await;
+    let wrong = kit.call("POST /zone", "{}").await;
     assert_eq!(
         wrong.status,
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
