@@ -64,7 +64,7 @@ pub(crate) fn test(args: &[String]) -> Result<(), String> {
 /// The program of tests that runs beside the others.
 const BESIDE: &str = "etcd";
 
-/// Runs the tests whose results depend on a version of something, with each version that [`test`] leaves out.
+/// Runs the tests whose results depend on a version of something, with each version that [`test`](fn@test) leaves out.
 ///
 /// # Errors
 ///
