@@ -163,7 +163,7 @@ impl<J> From<&Message<J>> for MessageForm {
 /// | `error` | `error`; `retry`: `false` fails the task at once |
 /// | `complete` | `result` |
 ///
-/// Each may have `data` (or `"no_data":true`), `effects` (an array of objects as [`Line`] describes them), `replies`
+/// Each may have `data` (or `"no_data":true`), `effects` (an array of objects as [`Line`](super::Line) describes them), `replies`
 /// (`[{"signal":7,"reply":"thanks"}]`) and `keep_signals`. Times may be relative, as [`read_moment`](super::read_moment)
 /// reads them. Those of the message and of a submitted task count from when the message is applied; `due` of a task that
 /// is rescheduled and `until` of a command count from `now`. `new_id` makes the id of each command without one.

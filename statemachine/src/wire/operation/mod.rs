@@ -32,7 +32,7 @@ pub const TIMES: [&str; 6] = [
 /// | `op` | fields |
 /// |---|---|
 /// | `submit` | the fields of a [`TaskForm`](super::TaskForm), with the id; `if_exists`: `refuse` (default), `same`, `replace-finished`, `replace-waiting`, `skip` |
-/// | `send` | `task`, `command` with the fields of the [`Command`], `id` (default: one that the reader makes), `note` |
+/// | `send` | `task`, `command` with the fields of the [`Command`](crate::Command), `id` (default: one that the reader makes), `note` |
 /// | `delete` | `task`; `force`: also a task that a node has claimed |
 /// | `retry` | `task`; `data` and `props` that it starts with instead of its own; `no_data`, `no_props` |
 /// | `reschedule` | `task`; `due`, `priority`, `kind`, `limits`, `data`, `no_data`, `props`, `no_props`: one or more |
