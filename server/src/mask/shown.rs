@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use windlass::{
-    AwaitedSignal, Bound, Command, ErrorEntry, Invalid, Json, Kind, Limit, Outcome, Progress,
+    AwaitedSignal, Bound, Command, ErrorEntry, Invalid, Json, Kind, Limit, Note, Outcome, Progress,
     Signal, TaskStatus,
     client::{Stats, WaitReason},
-    statemachine::state::{EarlierData, LastCommand},
+    statemachine::state::{EarlierData, LastCommand, Pause},
     store::{Change, ChangeKind, CommandRecord, LimitUse, LimitedBy, NodeRecord, TaskRecord},
     wire::RecordForm,
 };
@@ -39,6 +39,7 @@ struct Instead {
     limited_by: Option<LimitedBy>,
     errors: Option<Vec<ErrorEntry>>,
     last_command: Option<LastCommand>,
+    paused_by: Option<Pause>,
     progress: Option<Progress>,
     awaits_signal: Option<AwaitedSignal>,
 }
@@ -59,6 +60,7 @@ impl Serialize for Shown<'_> {
             form.limits = &instead.limits;
             form.limited_by = instead.limited_by.as_ref();
             form.last_command = instead.last_command.as_ref();
+            form.paused_by = instead.paused_by.as_ref();
             form.progress = instead.progress.as_ref();
             form.awaits_signal = instead.awaits_signal.as_ref();
             form.quarantined = form.quarantined.map(|_| HIDDEN.to_owned());
@@ -134,6 +136,12 @@ impl Hiding {
                     last.outcome = self.outcome(kind, last.outcome);
                     last
                 }),
+            paused_by: state
+                .and_then(|state| state.paused.as_deref().cloned())
+                .map(|mut pause| {
+                    pause.note = self.note(kind, pause.note);
+                    pause
+                }),
             progress: state
                 .and_then(|state| state.progress.clone())
                 .map(|mut progress| {
@@ -159,6 +167,18 @@ impl Hiding {
         signal.with_text(text).with_schema(None)
     }
 
+    /// Returns the note of a command as it is shown. It may quote what an error quotes.
+    fn note(&self, kind: Option<&Kind>, note: Option<Note>) -> Option<Note> {
+        let hides = match kind {
+            Some(kind) => self.hides_errors_of(kind),
+            None => self.of(None).errors,
+        };
+        note.and_then(|note| match hides {
+            true => Note::new(HIDDEN).ok(),
+            false => Some(note),
+        })
+    }
+
     /// Returns a command as it is shown; `None` is the kind of a task that no longer exists.
     pub(crate) fn command(&self, kind: Option<&Kind>, mut record: CommandRecord) -> CommandRecord {
         if self.is_nothing() {
@@ -180,6 +200,7 @@ impl Hiding {
             command => command,
         };
         record.outcome = record.outcome.map(|outcome| self.outcome(kind, outcome));
+        record.note = self.note(kind, record.note);
         record
     }
 
@@ -196,13 +217,14 @@ impl Hiding {
         }
     }
 
-    /// Returns a line of the history as it is shown. Only the text of a command that cannot be read is of the task.
+    /// Returns a line of the history as it is shown: without the text of a command that cannot be read, and its note.
     pub(crate) fn change(&self, kind: Option<&Kind>, mut change: Change) -> Change {
         if let ChangeKind::MalformedCommand { text, .. } = &mut change.what
             && self.of(kind).is_any()
         {
             HIDDEN.clone_into(text);
         }
+        change.note = self.note(kind, change.note);
         change
     }
 

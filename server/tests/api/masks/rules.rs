@@ -306,3 +306,21 @@ async fn a_schedule_is_not_written_with_placeholders() {
     let kept = format!("{:?} {:?}", kept.task.props, kept.state);
     assert!(kept.contains(SECRET), "{kept}");
 }
+
+/// Regression: a note that quotes a masked value was shown to everybody who may read the task.
+#[tokio::test]
+async fn a_note_is_hidden_with_the_texts_of_errors() {
+    let kit = Kit::new().await;
+    kit.client.submit(new("a")).await.unwrap();
+    let noted = r#"{"command":"pause","note":"refund of card S3CRET"}"#;
+    let sent = kit.call("POST /v1/tasks/a/commands", noted).await;
+    assert_eq!(sent.status, 202, "{}", sent.text);
+    let paths = ["/v1/tasks/a/commands", "/v1/tasks/a/history", "/tasks/a"];
+    assert!(kit.get(paths[0]).await.text.contains("S3CRET"));
+    set(&kit, &mask()).await;
+    for path in paths {
+        let text = kit.get(path).await.text;
+        assert!(!text.contains("S3CRET"), "{path}: {text}");
+        assert!(text.contains("[masked]"), "{path}: {text}");
+    }
+}
