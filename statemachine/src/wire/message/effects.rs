@@ -63,9 +63,7 @@ pub(super) fn with_effect(
             }
             message.and_submit(submit)
         }
-        Line::Operation(Operation::Send(send)) => {
-            message.and_send(send.task, send.id, send.command)
-        }
+        Line::Operation(Operation::Send(send)) => message.and_sent(Ok(send)),
         Line::Operation(Operation::Delete(one)) if one.force => message.and_force_delete(one.task),
         Line::Operation(Operation::Delete(one)) => message.and_delete(one.task),
         Line::Operation(Operation::Retry(retry)) => message.and_retry_with(retry),

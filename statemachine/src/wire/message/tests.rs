@@ -212,3 +212,12 @@ fn wrong_messages_name_the_field() {
         assert!(error.starts_with(says), "{text}: {error}");
     }
 }
+
+/// Regression: the note of a command that a handler sends was checked and dropped.
+#[test]
+fn the_note_of_a_sent_command_is_kept() {
+    let message = r#"{"message":"run","effects":[{"op":"send","task":"a","command":"pause","note":"no quota"}]}"#;
+    let message = read(message).unwrap();
+    let note = message.effects().send[0].note.as_ref().unwrap();
+    assert_eq!(note.as_str(), "no quota");
+}
