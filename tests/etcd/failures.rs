@@ -1,9 +1,6 @@
 //! Servers that die, stand still, forget and fill up: nothing is lost and nothing gives up.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use windlass::{
@@ -15,7 +12,7 @@ use windlass_etcd_cluster::Proxy;
 
 use crate::{
     server::Server,
-    support::{Breaking, connect, obeys, open, raw, secs, spec, steps, task, until},
+    support::{connect, obeys, open, raw, secs, spec, steps, task, until},
 };
 
 async fn submit_steps(client: &Client, tasks: u32, steps: u32) -> Vec<windlass::TaskId> {
@@ -241,42 +238,6 @@ async fn a_broken_watch_goes_on_where_it_was() {
             }
         };
         tokio::time::timeout(secs(30), reported).await.unwrap();
-    }
-}
-
-/// A write whose answer is lost is repeated and happens once. The answer to every tenth write is
-/// lost, and the connections break all the time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_through_a_connection_that_breaks_happen_once() {
-    let server = Server::start();
-    let proxy = Arc::new(Proxy::to(&[server.endpoint()]).await.unwrap());
-    let store = connect(&proxy.url("ns")).await;
-    let breaking = Breaking::start(&proxy);
-    for n in 0..150 {
-        let name = format!("t{n:03}");
-        if n % 10 == 0 {
-            proxy.lose_answer_to(format!("/ns/tasks/{name}").as_bytes());
-        }
-        let mut gave_up = false;
-        loop {
-            match store.submit(vec![task(&name)]).await.remove(0) {
-                Ok(_) => break,
-                Err(e) if e.is_retryable() => gave_up = true,
-                // The previous call gave up, but its write was done.
-                Err(Error::AlreadyExists { .. }) if gave_up => break,
-                Err(e) => panic!("{e}"),
-            }
-        }
-        breaking.progress();
-    }
-    assert_eq!(proxy.lost_answers(), 15);
-    drop(breaking);
-    let near = connect(&server.url("ns")).await;
-    let counts = near.counts().await.unwrap();
-    assert_eq!(counts[0].tasks, 150);
-    for n in 0..150 {
-        let id = format!("t{n:03}").parse().unwrap();
-        assert_eq!(near.history(&id, 10).await.unwrap().len(), 1);
     }
 }
 

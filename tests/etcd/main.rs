@@ -10,6 +10,7 @@
 
 mod auth;
 mod bad_input;
+mod breaking;
 mod combining;
 mod compaction;
 #[cfg(feature = "conformance")]

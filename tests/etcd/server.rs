@@ -47,6 +47,11 @@ impl Server {
         self.0.resume(0).unwrap();
     }
 
+    /// Returns how the process has ended by itself, with the end of its log; `None` while it runs.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        self.0.ended(0).unwrap()
+    }
+
     /// Kills the process; the data stay.
     pub(crate) fn kill(&mut self) {
         self.0.kill(0);

@@ -1,14 +1,8 @@
 //! What the tests share.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::time::timeout;
 use windlass::{
     BoxError, Client, Effects, Message, StateKind, Task, TaskContext, TaskId,
     clock::{Clock, SystemClock},
@@ -18,59 +12,6 @@ use windlass::{
         etcd::{EtcdStore, Options},
     },
 };
-use windlass_etcd_cluster::Proxy;
-
-/// Breaks the connections of a proxy again and again, until it is dropped.
-///
-/// A connection lives for 60 ms at first. It lives longer while no work is done, so that a slow disk
-/// delays a test and does not stop it.
-pub(crate) struct Breaking {
-    proxy: Arc<Proxy>,
-    done: Arc<AtomicU64>,
-    breaking: JoinHandle<()>,
-}
-
-impl Breaking {
-    const SHORTEST: Duration = Duration::from_millis(60);
-
-    pub(crate) fn start(proxy: &Arc<Proxy>) -> Self {
-        let done = Arc::new(AtomicU64::new(0));
-        let (breaks, counted) = (proxy.clone(), done.clone());
-        let breaking = tokio::spawn(async move {
-            let (mut lives, mut before) = (Self::SHORTEST, 0);
-            loop {
-                tokio::time::sleep(lives).await;
-                breaks.cut();
-                tokio::time::sleep(Duration::from_millis(15)).await;
-                breaks.mend();
-                let now = counted.load(Ordering::Relaxed);
-                lives = if now == before {
-                    lives * 3 / 2
-                } else {
-                    Self::SHORTEST.max(lives * 4 / 5)
-                };
-                before = now;
-            }
-        });
-        Self {
-            proxy: proxy.clone(),
-            done,
-            breaking,
-        }
-    }
-
-    /// A piece of work is done.
-    pub(crate) fn progress(&self) {
-        self.done.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Breaking {
-    fn drop(&mut self) {
-        self.breaking.abort();
-        self.proxy.mend();
-    }
-}
 
 /// The keys with this prefix, with their values.
 pub(crate) async fn keys_below(
@@ -86,7 +27,6 @@ pub(crate) async fn keys_below(
     found.kvs().iter().map(text).collect()
 }
 
-/// How long a test waits for what must come.
 /// Deletes a task, also one that a node has claimed.
 pub(crate) async fn force_delete(store: &windlass::store::etcd::EtcdStore, id: &TaskId) {
     let forced = windlass::store::Delete::new(id.clone()).forced();
@@ -94,6 +34,7 @@ pub(crate) async fn force_delete(store: &windlass::store::etcd::EtcdStore, id: &
     store.apply(vec![deletion]).await.remove(0).unwrap();
 }
 
+/// How long a test waits for what must come.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn until(what: &str, mut is: impl AsyncFnMut() -> bool) {

@@ -1,7 +1,7 @@
 //! Transactions of several operations on etcd: races, lost answers, limits, and the records by which a
 //! repeat is known.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use windlass::{
     Command, StateKind, TaskId, TransactionId,
@@ -17,7 +17,7 @@ use windlass_etcd_cluster::Proxy;
 
 use crate::{
     server::Server,
-    support::{Breaking, connect, in_time, raw, task},
+    support::{connect, raw, task},
 };
 
 pub(crate) fn id(text: &str) -> TaskId {
@@ -178,39 +178,6 @@ async fn one_id_from_several_processes_at_once_is_applied_once() {
         );
     }
     assert_eq!(a.commands(&id("t")).await.unwrap().len(), 20);
-}
-
-/// The connection breaks all the time, and answers are lost.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn transactions_through_a_connection_that_breaks_happen_once() {
-    let server = Server::start();
-    let proxy = Arc::new(Proxy::to(&[server.endpoint()]).await.unwrap());
-    let store = connect(&proxy.url("ns")).await;
-    store.submit(vec![task("counted")]).await.remove(0).unwrap();
-    let breaking = Breaking::start(&proxy);
-    for n in 0..60 {
-        let transaction = Transaction::new()
-            .submit(task(&format!("t{n:03}")))
-            .send(send("counted", &format!("c{n:03}")));
-        if n % 10 == 0 {
-            proxy.lose_answer_to(format!("/ns/tasks/t{n:03}").as_bytes());
-        }
-        loop {
-            match in_time("a transaction ends", apply(&store, transaction.clone())).await {
-                Ok(done) => {
-                    assert_eq!(done[0], Done::Submitted(Submitted::New));
-                    break;
-                }
-                Err(e) => assert!(e.is_retryable(), "{e}"),
-            }
-        }
-        breaking.progress();
-    }
-    assert_eq!(proxy.lost_answers(), 6);
-    drop(breaking);
-    let near = connect(&server.url("ns")).await;
-    assert_eq!(ids(&near).await.len(), 61);
-    assert_eq!(near.commands(&id("counted")).await.unwrap().len(), 60);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

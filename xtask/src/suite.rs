@@ -5,9 +5,11 @@ use std::{env, num::NonZero, path::Path, process::Command, thread};
 use crate::{beside::Beside, browser, cargo, failures::Failures, python, root, run, timed, tools};
 
 /// The modules of `tests/etcd/` whose results do not depend on the version of the server: the code
-/// under test is in the client (options, keys, texts, retries), behind a proxy, or among nodes.
-const SAME_ON_EVERY_ETCD: [&str; 10] = [
+/// under test is in the client (options, keys, texts, retries), behind a proxy, or among nodes. `breaking` would stop
+/// etcd 3.5.0 to 3.5.4, by a defect of theirs that its text names.
+const SAME_ON_EVERY_ETCD: [&str; 11] = [
     "bad_input::",
+    "breaking::",
     "combining::",
     "idle::",
     "lost_answers::",

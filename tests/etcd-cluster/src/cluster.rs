@@ -250,6 +250,24 @@ impl Cluster {
         self.signal(n, "-CONT")
     }
 
+    /// Returns how a member has ended by itself, with the end of its log; `None` while it runs, and after a kill.
+    ///
+    /// # Errors
+    ///
+    /// When the system does not report it.
+    pub fn ended(&mut self, n: usize) -> Result<Option<String>, BoxError> {
+        let Some(child) = &mut self.members[n].child else {
+            return Ok(None);
+        };
+        let Some(status) = child.try_wait()? else {
+            return Ok(None);
+        };
+        let log = self.log(n);
+        let mut panics = log.lines().filter(|line| line.contains("panic"));
+        let reason = panics.next().or(log.lines().last()).unwrap_or_default();
+        Ok(Some(format!("m{n} has ended: {status}: {reason}")))
+    }
+
     /// Kills a member; its data stay.
     pub fn kill(&mut self, n: usize) {
         if let Some(mut child) = self.members[n].child.take() {

@@ -186,6 +186,10 @@ fn history(kept: i64, now: i64) -> Finding {
 /// Members of these versions that are killed under load may restart with other data than the rest.
 const LOSE_DATA: [&str; 3] = ["3.5.0", "3.5.1", "3.5.2"];
 
+/// Members of these versions, and of those that lose data, panic when a client goes away while a transaction of reads is
+/// under way (etcd issue 14110).
+const PANIC: [&str; 2] = ["3.5.3", "3.5.4"];
+
 fn versions(members: &[Member]) -> Finding {
     let mut versions: Vec<&str> = members.iter().map(|m| m.version.as_str()).collect();
     versions.sort_unstable();
@@ -195,6 +199,11 @@ fn versions(members: &[Member]) -> Finding {
     if versions.iter().any(|version| LOSE_DATA.contains(version)) {
         let advice = "a member of 3.5.0 to 3.5.2 that is killed under load can lose what it has \
                       acknowledged: update to 3.5.13 or newer, one member after the other";
+        return warning(found, advice);
+    }
+    if versions.iter().any(|version| PANIC.contains(version)) {
+        let advice = "a member of 3.5.0 to 3.5.4 can panic when a client is stopped or cut off: update to 3.5.13 or \
+                      newer, one member after the other";
         return warning(found, advice);
     }
     if versions.len() > 1 {
@@ -276,6 +285,18 @@ mod tests {
         let finding = versions(&[of_version("3.5.1"), of_version("3.4.23")]);
         assert_eq!(finding.verdict, Verdict::Warning);
         assert!(finding.advice.contains("update to 3.5.13"), "{finding:?}");
+    }
+
+    #[test]
+    fn a_version_that_panics_when_a_client_goes_away_is_reported() {
+        for version in PANIC {
+            let finding = versions(&[of_version(version)]);
+            assert_eq!(finding.verdict, Verdict::Warning);
+            assert!(
+                finding.advice.contains("when a client is stopped"),
+                "{finding:?}"
+            );
+        }
     }
 
     #[test]

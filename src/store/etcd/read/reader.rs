@@ -198,8 +198,8 @@ impl Reader {
             }
         }
         operations.extend(node.map(|key| TxnOp::get(key, None)));
-        // The reads are linearizable, which takes as long as a write. A serializable transaction is not an
-        // option: etcd 3.5.1 panics when the caller of one goes away (etcd issue 14110).
+        // The reads are linearizable, which takes as long as a write. etcd 3.5.0 to 3.5.4 can panic when the caller of a
+        // transaction of reads goes away, serializable or not (etcd issue 14110); the doctor names these versions.
         let answer = match self.link.txn(Txn::new().and_then(operations)).await {
             Ok(answer) => answer,
             Err(fault) => return tasks.iter().map(|_| Err(fault.clone())).collect(),
