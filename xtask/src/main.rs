@@ -86,6 +86,7 @@ The chores of the windlass workspace:
                             --glibc for the newest glibc that the program may need, --program to pack FILE.
                             --plan prints whether a release is due, --prepare DATE writes its version and date,
                             --notes prints its changes, --sums FOLDER writes SHA256SUMS. The workflow publishes
+  cargo xtask tools         fetches the tools that the other chores would fetch: protoc, etcd, Chromium, Prometheus, valgrind …
   cargo xtask site          builds the site of the documents by mdBook, in target/site, and follows its links
   cargo xtask semver        whether the version fits the changes of public items since the last release
                             (needs cargo-semver-checks)
@@ -120,6 +121,7 @@ fn main() -> ExitCode {
         Some("counts") => counts::counts(&rest),
         Some(peers::CHORE) => peers::tidy(&rest),
         Some("site") => site::site(),
+        Some("tools") => tools::all(),
         Some("timings") => timings::timings(&rest),
         Some("soak") => soak(&rest),
         Some("mutants") => mutants::mutants(&rest),

@@ -85,6 +85,25 @@ pub(crate) fn named(variable: &str) -> Result<Option<PathBuf>, String> {
     }
 }
 
+/// `cargo xtask tools`: every tool that the checks of a submission need and that is not built by cargo. Chores that run
+/// at the same time would meet each other's lock of apt.
+///
+/// # Errors
+///
+/// Names the first one that could not be fetched.
+pub(crate) fn all() -> Result<(), String> {
+    let root = super::root();
+    python()?;
+    of_scripts()?;
+    protoc(&root)?;
+    etcds(&root)?;
+    node()?;
+    npm()?;
+    chromium()?;
+    prometheus()?;
+    valgrind().map(drop)
+}
+
 /// `protoc`, which building the etcd client needs.
 pub(crate) fn protoc(root: &Path) -> Result<PathBuf, String> {
     let found = named("PROTOC")?
