@@ -9,6 +9,8 @@ use std::{
     process::Command,
 };
 
+use crate::slowest;
+
 /// Names the file to which the programs of tests write their failures.
 const FILE: &str = "WINDLASS_TEST_FAILURES";
 /// How many lines of a failed test are repeated.
@@ -73,6 +75,7 @@ fn copy_to(output: impl Read, to: &mut impl Write) -> io::Result<Vec<u8>> {
             return Ok(failures);
         }
         to.write_all(&line)?;
+        slowest::keep(&line)?;
         let text = line.trim_ascii_end();
         if text.starts_with(b"---- ") && text.ends_with(b" stdout ----") {
             left = LINES + 1;

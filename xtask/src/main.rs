@@ -24,6 +24,7 @@ mod python;
 mod release;
 mod side_by_side;
 mod site;
+mod slowest;
 mod suite;
 mod timed;
 mod timings;
@@ -42,6 +43,8 @@ The chores of the windlass workspace:
 
   cargo xtask test [ARGS]   runs every test with one etcd and one Python, those of the dashboard in Chromium too; with ARGS, which
                             go to cargo test, neither Python nor Chromium
+  cargo xtask slowest [ARGS]
+                            the same, and how long each program of tests and the 20 slowest tests took
   cargo xtask test-versions runs what depends on versions: the tests of etcd on each other etcd, those of sdk/python in each
                             other Python, the wheel in a fresh environment, and the alerts of deploy in Prometheus
   cargo xtask python [ARGS] the checks of sdk/python: ruff, mypy, pyright, pytest in every Python from 3.10 on that this
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
     }
     let done = match chore.as_deref() {
         Some("test") => suite::test(&rest),
+        Some("slowest") => slowest::slowest(&rest),
         Some("test-versions") => suite::versions(),
         Some("python") => python::python(&rest),
         Some("browser") => browser::browser(&rest),

@@ -31,6 +31,15 @@ const TEST_THREADS: usize = 4;
 ///
 /// When a test fails, and when a tool that the tests need cannot be fetched.
 pub(crate) fn test(args: &[String]) -> Result<(), String> {
+    test_with(args, &[])
+}
+
+/// Like [`test`](fn@test), with variables of the environment for the programs of tests.
+///
+/// # Errors
+///
+/// Those of [`test`](fn@test).
+pub(crate) fn test_with(args: &[String], variables: &[(&str, &Path)]) -> Result<(), String> {
     tools::python()?;
     tools::of_scripts()?;
     let protoc = tools::protoc(&root())?;
@@ -40,7 +49,9 @@ pub(crate) fn test(args: &[String]) -> Result<(), String> {
         eprintln!(
             "==> sdk/python and the dashboard in Chromium: NOT TESTED, because the arguments choose tests of cargo"
         );
-        return run_tests(&name, cargo_test(&protoc, &server)?.args(args));
+        let mut chosen = cargo_test(&protoc, &server)?;
+        chosen.args(args).envs(variables.iter().copied());
+        return run_tests(&name, &mut chosen);
     }
     build(&protoc, &server)?;
     browser::build()?;
@@ -48,7 +59,9 @@ pub(crate) fn test(args: &[String]) -> Result<(), String> {
     let mut chromium = Command::new(env::current_exe().map_err(|e| format!("this program: {e}"))?);
     chromium.arg("browser");
     let mut on_etcd = cargo_test(&protoc, &server)?;
-    on_etcd.args(["--test", BESIDE]);
+    on_etcd
+        .args(["--test", BESIDE])
+        .envs(variables.iter().copied());
     let beside = Beside::start(vec![
         ("the dashboard in Chromium", chromium),
         ("the tests on etcd", on_etcd),
@@ -56,7 +69,9 @@ pub(crate) fn test(args: &[String]) -> Result<(), String> {
     let mut failed = Vec::new();
     failed.extend(python::newest(&python::program()).err());
     let mut others = cargo_test(&protoc, &server)?;
-    others.env(timed::ELSEWHERE, BESIDE);
+    others
+        .env(timed::ELSEWHERE, BESIDE)
+        .envs(variables.iter().copied());
     failed.extend(run_tests(&name, &mut others).err());
     // Last, so that the closing lines of cargo test are the last ones.
     failed.extend(beside.finish());

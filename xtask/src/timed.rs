@@ -7,10 +7,10 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{RecvTimeoutError, channel},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use crate::failures;
+use crate::{failures, slowest};
 
 /// The longest that the tests of one program may take, in seconds. The slowest take 3 minutes on two cores.
 const LIMIT: &str = "900";
@@ -66,10 +66,11 @@ pub(crate) fn timed(args: &[String]) -> Result<u8, String> {
         println!("     its tests run beside these, and their results are printed at the end");
         return Ok(0);
     }
-    let child = Command::new(program)
-        .args(args)
-        .stdout(Stdio::piped())
-        .spawn();
+    let started = Instant::now();
+    let mut command = Command::new(program);
+    command.args(args).stdout(Stdio::piped());
+    slowest::report(&mut command);
+    let child = command.spawn();
     let mut child = child.map_err(|e| format!("{program} could not be started: {e}"))?;
     let output = child.stdout.take();
     let (copied, copying) = channel();
@@ -84,6 +85,8 @@ pub(crate) fn timed(args: &[String]) -> Result<u8, String> {
              has to end what it starts"
         ),
     }
+    let kept = slowest::keep_program(target_of(program), started.elapsed());
+    kept.map_err(|e| format!("the time of {program} could not be kept: {e}"))?;
     Ok(status
         .code()
         .and_then(|code| u8::try_from(code).ok())
@@ -92,11 +95,17 @@ pub(crate) fn timed(args: &[String]) -> Result<u8, String> {
 
 /// Returns whether cargo has built this program of tests from a target with one of these names.
 fn is_one_of(program: &str, names: &str) -> bool {
+    let mut names = names.split(',').filter(|name| !name.is_empty());
+    names.any(|name| name == target_of(program))
+}
+
+/// Returns the name of the target that cargo has built this program from: that of the file, without the hash.
+fn target_of(program: &str) -> &str {
     let file = Path::new(program)
         .file_name()
         .and_then(|name| name.to_str());
     let name = file.and_then(|file| file.rsplit_once('-'));
-    name.is_some_and(|(name, _hash)| names.split(',').any(|one| one == name))
+    name.map_or("", |(name, _hash)| name)
 }
 
 fn within(limit: Duration, mut child: Child) -> Result<ExitStatus, String> {
