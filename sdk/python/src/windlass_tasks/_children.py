@@ -62,8 +62,12 @@ class Host:
 
     def __init__(self, place: Place, where: dict[str, tuple[str, str]], known: frozenset[str]) -> None:
         self.place: Place = place
-        self.taken, self.is_full = 0, False
-        """How many runs have begun there, and whether no further one may."""
+        self.had, self.is_full = 0, False
+        """How many runs have ended there, and whether it takes no more."""
+        self.hook = ""
+        """The function of the app that its start is in, of `on_process_start`."""
+        self.hook_at, self.warn_at = 0.0, 0.0
+        """When that was called, and when the log names it."""
         self.runs, self.is_ready, self.is_used = dict[int, Run](), False, False
         self.aborted: dict[int, str | None] = {}
         """Runs that the worker has aborted, with the error that is reported for them."""

@@ -9,11 +9,10 @@ from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-from . import _trace
+from . import _given, _trace
 from ._errors import Pickles
 from ._fields import TaskFields, Time
 from ._forms import Codec, Json, Kinded, form, moment, when
-from ._forms import seconds as _seconds
 from ._values import plain
 from ._waited import Reads, Waited, WaitedTasks
 
@@ -243,11 +242,13 @@ class Job(Generic[P, D]):
         Returns early when a signal comes, and raises `Stop` when the handler is to end.
 
         For minutes and more return `sleep`, which needs no process."""
-        return self._port.wait(None if seconds is None else _seconds(seconds))
+        return self._port.wait(None if seconds is None else _given.seconds("seconds", seconds))
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Reports how far the run is, from 0 to 1. It is shown at once, and stored with the next write."""
-        self._port.tell("progress", {"fraction": min(1.0, max(0.0, fraction)), **({"text": text} if text else {})})
+        self._port.tell(
+            "progress", {"fraction": min(1.0, max(0.0, _given.number("fraction", fraction))), **({"text": text} if text else {})}
+        )
 
     def log(self, text: str) -> None:
         """Adds a line to the log of the task. A log is not a promise: lines are lost with the worker."""
@@ -298,7 +299,7 @@ class Job(Generic[P, D]):
 
     def sleep(self, until: Time, data: D | None = None, *, keep_signals: bool = False) -> Next[Any]:
         """Runs the handler again at a time, or after a time. Nothing waits in the process meanwhile."""
-        return self._next("sleep", data, until=when(until), keep_signals=keep_signals or None)
+        return self._next("sleep", data, until=when(until, "until"), keep_signals=keep_signals or None)
 
     def wait_for(
         self,
@@ -316,7 +317,7 @@ class Job(Generic[P, D]):
         if not ids:
             return self.run_again(data)  # Nothing is left to wait for.
         until = _end(within, until)
-        deadline = None if until is None else when(until)
+        deadline = None if until is None else when(until, "until")
         return self._next("sleep", data, **{"after_ok" if ok else "after": ids, "after_deadline": deadline})
 
     def wait_for_signal(
@@ -340,7 +341,7 @@ class Job(Generic[P, D]):
         made = getattr(schema, "model_json_schema", None)
         signal = {"name": name, "text": text, "schema": made() if made else plain(schema, "schema")}
         signal = {key: value for key, value in signal.items() if value or key == "name"}
-        end = {} if until is None else {"until": when(until)}
+        end = {} if until is None else {"until": when(until, "until")}
         how = "pause" if until is None else "sleep"
         return self._next(how, data, awaits_signal=signal, keep_signals=keep_signals or None, **end)
 
@@ -375,4 +376,4 @@ def _end(within: float | dt.timedelta | None, until: Time | None) -> Time | None
         return until
     if until is not None:
         raise ValueError("within and until: a wait ends after a length of time or at a time; give one of them")
-    return dt.timedelta(seconds=_seconds(within))
+    return dt.timedelta(seconds=_given.seconds("within", within))

@@ -14,14 +14,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 from urllib.parse import quote, urlencode
 
-from . import _answers, _token, _trace
+from . import _answers, _given, _token, _trace
 from ._answers import GATEWAY, Foreign
 from ._errors import CODES, ApiError, Exists, SignalError, TaskFailed, Unavailable, Unreadable
 from ._fields import SubmitFields
 from ._forms import Codec, Json, Kinded, Plain, form, times
-from ._forms import seconds as _seconds
 from ._streams import TIMEOUTS, Address, SyncStream
 from ._values import plain
+from ._waited import shown
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -214,7 +214,7 @@ class Client:
         self._token = _token.of_environment() if token is None else token
         self._servers = [Address.read(one) for one in urls.split()]
         self._free: dict[tuple[Any, ...], list[Link]] = {}
-        self._timeout, self._codec = timeout, codec or Plain()
+        self._timeout, self._codec = _given.seconds("timeout", timeout, forever=True), codec or Plain()
 
     def __enter__(self) -> Client:
         return self
@@ -274,7 +274,8 @@ class Client:
         for a request that may be without it. `wait` is for how long the server may hold
         the answer back, and `within` for how long the call may take in all; without it, `timeout` of the client and `wait`. Raises
         `ApiError` for an answer that is an error, `Unavailable` when no server answers in time, and `Unreadable`."""
-        given = _query(query)
+        given, wait = _query(query), _given.seconds("wait", wait)
+        within = None if within is None else _given.seconds("within", within, forever=True)
         if wait:
             given["wait"] = f"{round(wait * 1000)}ms"
         target = f"/v1{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
@@ -420,10 +421,8 @@ class Client:
         return self._decoded(self._object("GET", f"/tasks/{_part(id)}"))
 
     def result(self, id: str, timeout: float | dt.timedelta | None = None) -> Any:
-        """Waits until a task has ended, and returns its result. Raises `TaskFailed` and `TimeoutError`."""
-        left = float("inf") if timeout is None else _seconds(timeout)
-        if left != left:
-            raise ValueError("timeout: nan is not a time")
+        """Waits until a task has ended, and returns its result. Raises `TaskFailed`, `TimeoutError` and `Masked`."""
+        left = float("inf") if timeout is None else _given.seconds("timeout", timeout, forever=True)
         path, end = f"/tasks/{_part(id)}", time.monotonic() + left
         while True:
             waits = _Wait(end)
@@ -436,7 +435,7 @@ class Client:
                     raise
             if task["state"] == "completed":
                 result = task.get("result")
-                return None if result is None else self._codec.decode(result)
+                return None if result is None else self._codec.decode(shown(id, "a result", result))
             if task["state"] in ("failed", "killed"):
                 raise TaskFailed(id, self._decoded_of_many(task))
             if time.monotonic() >= end:
@@ -532,7 +531,7 @@ class Client:
         return self._await_outcome(f"/tasks/{_part(id)}/commands", body, wait, {})
 
     def _await_outcome(self, path: str, body: Any, wait: float | dt.timedelta | None, query: Json) -> Json:
-        left, needs = 0.0 if wait is None else _seconds(wait), {"id": str}
+        left, needs = 0.0 if wait is None else _given.seconds("wait", wait, forever=True), {"id": str}
         sent = self._object("POST", path, body, needs, again=True, **query)
         end = time.monotonic() + left
         while sent.get("outcome") is None and time.monotonic() < end:
@@ -557,7 +556,8 @@ class Client:
     def signal(self, id: str, name: str, payload: Any = None, *, wait: float | dt.timedelta | None = 30.0) -> Any:
         """Sends a signal, waits for the reply of the handler, and returns it. With `wait=None` it does not wait.
 
-        Raises `SignalError` when the handler has not replied, and `TimeoutError`: the signal stays in the queue then."""
+        Raises `SignalError` when the handler has not replied, `Masked` for a masked reply, and `TimeoutError`: the signal stays
+        in the queue then."""
         body = self._codec.encode(plain(payload, "payload"))
         query = {"id": str(uuid.uuid4())}
         sent = self._await_outcome(f"/tasks/{_part(id)}/signals/{_part(name)}", body, wait, query)
@@ -568,7 +568,7 @@ class Client:
             raise TimeoutError(f"task {id} has not replied to the signal {name}: {sent['id']} waits in its queue")
         if outcome.get("outcome") != "answered":
             raise SignalError(id, name, outcome)
-        return self._codec.decode(outcome.get("reply"))
+        return self._codec.decode(shown(id, f"a reply to {name}", outcome.get("reply")))
 
     def commands(self, id: str) -> Json:
         """Returns the commands of a task, with their outcomes."""
