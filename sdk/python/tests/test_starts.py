@@ -16,8 +16,8 @@ PLACES = ["loop", "process", "thread"]
 HANGS = """
 import asyncio, datetime as dt, os, pathlib, time
 import windlass_tasks as windlass
-from windlass_tasks import _hosts
-_hosts._SLOW = 0.3
+from windlass_tasks import _children
+_children._SLOW = 0.3
 app, folder = windlass.App(ttl=15, max_tasks=1), pathlib.Path(os.environ["FOLDER"])
 AWAIT = PLACE == "loop"
 def hangs():

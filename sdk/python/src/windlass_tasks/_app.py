@@ -86,14 +86,14 @@ class App:
         """Makes a function the handler of a kind. Its parameter is a `Job[Props, Data]`, whose types are read by it.
 
         `slots`: how many run at once; by default the number of processors for `process`, 20 for `thread`, 100 for `loop`,
-        and fewer where the kinds of a worker would have more than 1,000 together.
+        and fewer if the kinds of a worker would have more than 1,000 together.
         `place`: a process for each run (default of `def`), threads of one process, or the event loop of one process
         (default of `async def`). A stop ends handlers in each of them: with `interrupt` (not in threads) at once, otherwise
         when they look (`checkpoint`, `wait`), and after `grace` by ending their process.
-        `migrate(data, version)` returns data of an earlier version as that of `data_version`.
+        `migrate(data, version)` converts data of an earlier version to `data_version`.
         `stall_after`: a run that has made no checkpoint, reply, progress or log line for that time is ended as failed.
         `signals`: whether the handler takes signals.
-        `fail_on`: exceptions that fail the task at once; `retry_on`: the only ones that do not."""
+        `fail_on`: exceptions that fail the task at once. `retry_on`: every other exception fails the task at once."""
 
         if not isinstance(kind, str):
             raise TypeError("write @app.task(KIND), with the kind of the tasks")
@@ -143,7 +143,7 @@ class App:
         return decorate
 
     def on_process_start(self, start: Start) -> Start:
-        """Makes a function the one that each process of handlers calls once, after its imports and before its first run.
+        """Makes each process of handlers call a function once, after its imports and before its first run.
 
         ```
         @app.on_process_start

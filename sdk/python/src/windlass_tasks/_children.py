@@ -23,6 +23,8 @@ from ._task import Place, Task
 
 logger = logging.getLogger("windlass_tasks")
 _context = multiprocessing.get_context("spawn")
+_SLOW = 10.0
+"""How long a function of `on_process_start` may take before the log names it, in seconds."""
 _keys = itertools.count(1)
 
 
@@ -99,6 +101,23 @@ class Host:
         if self.writer is not None and self.is_ready and self.out:
             self.writer.write(frames(self.out))
             self.out = []
+
+    def calls(self, hook: str) -> None:
+        """The process calls a function of `on_process_start`."""
+        self.hook, self.hook_at, self.warn_at = hook, clock(), clock() + _SLOW
+
+    def look_at_start(self, stall: float) -> None:
+        """Names a function of `on_process_start` that takes long, and ends the process when that has taken `stall` seconds."""
+        if self.is_ready or not self.hook or self.fault or self.killed:
+            return
+        now = clock()
+        took = now - self.hook_at
+        if took > stall:
+            self.fault = f"has stalled at its start: on_process_start: {self.hook} has not ended in {stall:g} s"
+            self.process.kill()
+        elif now >= self.warn_at:
+            logger.warning("on_process_start: %s has not ended in %.0f s: its process runs no handler meanwhile", self.hook, took)
+            self.warn_at = now + took
 
     def kill(self) -> None:
         self.killed = True

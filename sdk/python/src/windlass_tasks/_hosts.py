@@ -22,8 +22,6 @@ _LAST_WORDS = 1.0
 """How long an aborted `async def` or thread has to end before its process is killed, in seconds."""
 _LOOK = 0.2
 """How often a process is looked after whose connection says nothing, in seconds."""
-_SLOW = 10.0
-"""How long a function of `on_process_start` may take before the log names it, in seconds."""
 _RELEASE = '{"message":"release"}'
 
 
@@ -135,19 +133,9 @@ class Hosts:
             host.is_full = True
 
     def look_at_start(self, host: Host) -> None:
-        """Names a function of `on_process_start` that takes long, and ends the process of one that has stalled: after the longest
-        `stall_after` of its handlers, if each of them has one."""
-        if host.is_ready or not host.hook or host.fault or host.killed:
-            return
-        took = clock() - host.hook_at
-        waits = [task.stall_after for task in self.app.tasks.values() if task.place == host.place]
-        stall = max((wait for wait in waits if wait is not None), default=None) if None not in waits else None
-        if stall is not None and took > stall:
-            host.fault = f"has stalled at its start: on_process_start: {host.hook} has not ended in {stall:g} s"
-            host.process.kill()
-        elif clock() >= host.warn_at:
-            logger.warning("on_process_start: %s has not ended in %.0f s: its process runs no handler meanwhile", host.hook, took)
-            host.warn_at = clock() + took
+        """Ends a process whose start has stalled: after the longest `stall_after` of its handlers, if each of them has one."""
+        waits = [task.stall_after or float("inf") for task in self.app.tasks.values() if task.place == host.place]
+        host.look_at_start(max(waits))
 
     def not_started(self, run: Run, error: OSError) -> None:
         """Passes a run on for which no process could be started. It costs no attempt."""
@@ -305,7 +293,7 @@ class Hosts:
                 host.flush()
             return
         if name == "hook":
-            host.hook, host.hook_at, host.warn_at = rest[0], clock(), clock() + _SLOW
+            host.calls(rest[0])
             return
         if name == "differs":
             self.refuse(host, rest[0])
