@@ -1,4 +1,4 @@
-"""Makes src/windlass_tasks/_sync.py of src/windlass_tasks/_aio.py: the same client, whose calls block."""
+"""Makes each src/windlass_tasks/_sync*.py of its _aio*.py: the same client, whose calls block."""
 
 import pathlib
 import re
@@ -9,31 +9,34 @@ CHANGES = [
     (r"asyncio\.TimeoutError", "TimeoutError"),
     (r"\bimport asyncio\n", ""),
     (r"\bAsyncStream\b", "SyncStream"),
-    (r"\bAsyncClient\b", "Client"),
-    (r"\bAsyncLink\b", "Link"),
-    (r"\bAsyncAnswer\b", "Answer"),
-    (
-        r"from collections\.abc import AsyncIterator, Iterable, Mapping, Sequence",
-        "from collections.abc import Iterable, Iterator, Mapping, Sequence",
-    ),
-    (r"\bAsyncIterator\b", "Iterator"),
+    (r"\bAsync([A-Z]\w+)\b", r"\1"),
+    (r"\b_aio(\w*)\b", r"_sync\1"),
     (r"__aenter__", "__enter__"),
     (r"__aexit__", "__exit__"),
     (r"\basync ", ""),
     (r"\bawait ", ""),
-    (
-        r'"""The client of the HTTP API\. .*\n',
-        '"""The client whose calls block, made of `_aio.py` by `make_sync.py`: do not edit it."""\n',
-    ),
 ]
 
 
-def made() -> str:
-    text = (FOLDER / "_aio.py").read_text()
+def _sorted(line: re.Match[str]) -> str:
+    return line[1] + ", ".join(sorted(line[2].split(", ")))
+
+
+def made(source: pathlib.Path) -> str:
+    """Returns what is made of a file."""
+    _, rest = source.read_text().split("\n", 1)
     for pattern, new in CHANGES:
-        text = re.sub(pattern, new, text)
-    return text
+        rest = re.sub(pattern, new, rest)
+    rest = re.sub(r"(from collections\.abc import )(.*)", _sorted, rest)
+    return f'"""The client whose calls block, made of `{source.name}` by `make_sync.py`: do not edit it."""\n{rest}'
+
+
+def all_made() -> dict[pathlib.Path, str]:
+    """Returns the text of each file that is made."""
+    sources = sorted(FOLDER.glob("_aio*.py"))
+    return {FOLDER / source.name.replace("_aio", "_sync"): made(source) for source in sources}
 
 
 if __name__ == "__main__":
-    (FOLDER / "_sync.py").write_text(made())
+    for path, text in all_made().items():
+        path.write_text(text)

@@ -93,34 +93,16 @@ async fn carry_out(
     Ok(Reported { results, claims })
 }
 
-fn result(item: &Item, result: ResultCode) -> ItemResult {
-    ItemResult {
-        id: item.id.clone(),
-        fence: item.fence,
-        n: item.n,
-        result,
-        error: None,
-        state: None,
-    }
-}
-
-fn refused(item: &Item, error: impl Into<String>) -> ItemResult {
-    ItemResult {
-        error: Some(error.into()),
-        ..result(item, ResultCode::Refused)
-    }
-}
-
 /// Returns the result of a report that was applied before.
 fn recorded(item: &Item, last: &Report, state: StateKind) -> ItemResult {
     match &last.refused {
         Some(why) if last.n == item.n => ItemResult {
             state: Some(state),
-            ..refused(item, why)
+            ..ItemResult::refused(item, why)
         },
         _ => ItemResult {
             state: Some(state),
-            ..result(item, ResultCode::Applied)
+            ..ItemResult::new(item, ResultCode::Applied)
         },
     }
 }
@@ -181,7 +163,9 @@ impl Turn {
         let items = items.iter().map(|(item, _)| item);
         let results = results.into_iter().zip(items);
         results
-            .map(|(answer, item)| answer.unwrap_or_else(|| result(item, ResultCode::Retry)))
+            .map(|(answer, item)| {
+                answer.unwrap_or_else(|| ItemResult::new(item, ResultCode::Retry))
+            })
             .collect()
     }
 
@@ -207,7 +191,7 @@ impl Turn {
             let next = state.reported() + 1;
             if item.n != next {
                 let why = format!("n: the next report of this claim has the number {next}");
-                return Some(Fed::Answered(refused(item, why)));
+                return Some(Fed::Answered(ItemResult::refused(item, why)));
             }
         }
         if let Entry::Unjudged(_) = entry {
@@ -215,15 +199,15 @@ impl Turn {
             self.judge(desk, worker, &item.id, Some(&held));
         }
         let Some(Entry::Live(task)) = self.tasks.get_mut(&item.id) else {
-            return Some(Fed::Answered(result(item, ResultCode::Retry)));
+            return Some(Fed::Answered(ItemResult::new(item, ResultCode::Retry)));
         };
         let trace = Trace::of(&task.task.meta);
         if task.machine.run() != Some(item.run) {
             task.ended(item.run);
-            return Some(Fed::Answered(result(item, ResultCode::Lost)));
+            return Some(Fed::Answered(ItemResult::new(item, ResultCode::Lost)));
         }
         if task.machine.is_storing() {
-            return Some(Fed::Answered(result(item, ResultCode::Retry)));
+            return Some(Fed::Answered(ItemResult::new(item, ResultCode::Retry)));
         }
         task.has(item.run);
         self.feed(desk, &item.id, Input::Took(item.took));
@@ -264,9 +248,9 @@ impl Turn {
             What::Progress(progress) => {
                 self.feed(desk, &item.id, Input::Progress(progress.clone()));
                 self.keep_progress(desk, &item.id);
-                return Some(Fed::Answered(result(item, ResultCode::Applied)));
+                return Some(Fed::Answered(ItemResult::new(item, ResultCode::Applied)));
             }
-            What::Log(_) => return Some(Fed::Answered(result(item, ResultCode::Applied))),
+            What::Log(_) => return Some(Fed::Answered(ItemResult::new(item, ResultCode::Applied))),
         };
         let outcome = match (what, &input) {
             (What::Aborted, _) => Some(RunOutcome::Aborted),
@@ -300,18 +284,18 @@ impl Turn {
         let is_lost = self.fenced.contains(&(item.id.clone(), item.fence));
         if let What::Checkpoint(_) | What::Answer(_) = what {
             return match self.answers.get(&item.id) {
-                Some(Ok(())) => result(item, ResultCode::Applied),
-                Some(Err(_)) if is_lost => result(item, ResultCode::Lost),
-                Some(Err(why)) if self.is_live(item) => refused(item, why),
+                Some(Ok(())) => ItemResult::new(item, ResultCode::Applied),
+                Some(Err(_)) if is_lost => ItemResult::new(item, ResultCode::Lost),
+                Some(Err(why)) if self.is_live(item) => ItemResult::refused(item, why),
                 // Its machine was given up, because another server has written.
-                Some(Err(_)) => result(item, ResultCode::Retry),
-                None => result(item, ResultCode::Retry),
+                Some(Err(_)) => ItemResult::new(item, ResultCode::Retry),
+                None => ItemResult::new(item, ResultCode::Retry),
             };
         }
         match self.written.get(&item.id) {
             Some((Some(last), state)) if last.n >= item.n => recorded(item, last, *state),
-            _ if is_lost => result(item, ResultCode::Lost),
-            _ => result(item, ResultCode::Retry),
+            _ if is_lost => ItemResult::new(item, ResultCode::Lost),
+            _ => ItemResult::new(item, ResultCode::Retry),
         }
     }
 
@@ -328,14 +312,14 @@ impl Turn {
         logs: &mut Vec<LogWrite>,
     ) -> ItemResult {
         let Some(entry) = self.tasks.get(&item.id) else {
-            return result(item, ResultCode::Lost);
+            return ItemResult::new(item, ResultCode::Lost);
         };
         let (claim, state) = match entry {
             Entry::Unjudged(claimed) => (&claimed.claim, &claimed.state),
             Entry::Live(task) => (&task.claim, task.state()),
         };
         if claim.fence != item.fence {
-            return result(item, ResultCode::Lost);
+            return ItemResult::new(item, ResultCode::Lost);
         }
         let at = desk.now();
         let lines = lines.iter().map(|line| {
@@ -348,7 +332,7 @@ impl Turn {
         });
         let lines: Vec<Logged> = lines.collect();
         logs.push(LogWrite::new(claim.clone(), lines));
-        result(item, ResultCode::Applied)
+        ItemResult::new(item, ResultCode::Applied)
     }
 
     /// Returns the runs that this answer starts.
@@ -370,17 +354,17 @@ async fn past(desk: &Arc<Desk>, item: &Item) -> ItemResult {
         Ok(record)
             if record.node.is_some() && record.fence == item.fence && record.state.is_ok() =>
         {
-            return result(item, ResultCode::Retry);
+            return ItemResult::new(item, ResultCode::Retry);
         }
         Ok(record) => record.state,
-        Err(error) if error.is_retryable() => return result(item, ResultCode::Retry),
-        Err(_) => return result(item, ResultCode::Lost),
+        Err(error) if error.is_retryable() => return ItemResult::new(item, ResultCode::Retry),
+        Err(_) => return ItemResult::new(item, ResultCode::Lost),
     };
     match state {
         Ok(state) if state.fence == item.fence && item.n > 0 => match &state.report {
             Some(last) if item.n <= last.n => recorded(item, last, state.code()),
-            _ => result(item, ResultCode::Lost),
+            _ => ItemResult::new(item, ResultCode::Lost),
         },
-        _ => result(item, ResultCode::Lost),
+        _ => ItemResult::new(item, ResultCode::Lost),
     }
 }

@@ -1,4 +1,4 @@
-//! The length of files: a longer one has more than one topic, or a piece with its own name.
+//! The length of files in Rust and Python: a longer one has more than one topic, or a piece with its own name.
 
 use std::{
     fs, io,
@@ -37,18 +37,27 @@ fn wrong(name: &Path, text: io::Result<String>) -> Option<String> {
     }
 }
 
-/// Adds the source files below a folder, without those of builds and of hidden folders.
+/// Adds the source files below a folder, without those of builds, of hidden folders, and generated ones.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() && name != "target" && !name.starts_with('.') {
             collect(&path, files)?;
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
+        } else if path
+            .extension()
+            .is_some_and(|ending| ending == "rs" || ending == "py")
+            && !is_generated(&name)
+        {
             files.push(path);
         }
     }
     Ok(())
+}
+
+/// Returns whether a file is made of others: `make_sync.py` of the Python SDK makes `_sync*.py`.
+fn is_generated(name: &str) -> bool {
+    name.starts_with("_sync") && name.ends_with(".py")
 }
 
 #[cfg(test)]
@@ -73,6 +82,9 @@ mod tests {
         collect(&root, &mut files).unwrap();
         assert!(files.contains(&root.join(file!())));
         assert!(files.contains(&root.join("src/lib.rs")));
+        let python = root.join("sdk/python/src/windlass_tasks");
+        assert!(files.contains(&python.join("_aio.py")));
+        assert!(!files.contains(&python.join("_sync.py")));
         assert!(
             !files
                 .iter()

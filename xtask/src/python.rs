@@ -32,12 +32,12 @@ const FAILURES: &[&str] = &["FAILED ", "ERROR "];
 
 /// Compares the generated client with what would be generated now, as ruff formats it.
 const GENERATED: &str = "\
-import pathlib, subprocess, sys, make_sync
-name = 'src/windlass_tasks/_sync.py'
-ruff = [sys.prefix + '/bin/ruff', 'format', '--stdin-filename', name, '-']
-made = subprocess.run(ruff, input=make_sync.made(), capture_output=True, text=True, check=True).stdout
-if made != pathlib.Path(name).read_text():
-    sys.exit(name + ' is not what make_sync.py makes: run it, then ruff format')";
+import subprocess, sys, make_sync
+for path, text in make_sync.all_made().items():
+    ruff = [sys.prefix + '/bin/ruff', 'format', '--stdin-filename', str(path), '-']
+    made = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
+    if not path.exists() or made != path.read_text():
+        sys.exit(path.name + ' is not what make_sync.py makes: run it, then ruff format')";
 
 const SHORT: Duration = Duration::from_secs(60);
 /// The longest that the checks of types may take. They take 20 seconds.
@@ -208,7 +208,7 @@ fn check_sources(newest: &Python) -> Result<(), String> {
         ruff.args(["format", "--check", "--quiet"]),
     );
     let mut generated = environment.command("python");
-    let what = "_sync.py is what make_sync.py makes of _aio.py";
+    let what = "each _sync*.py is what make_sync.py makes of its _aio*.py";
     note(what, SHORT, generated.args(["-c", GENERATED]));
     note("mypy", TYPES, environment.command("mypy").args(&typed));
     let mut pyright = environment.command("pyright");

@@ -12,12 +12,11 @@ import pathlib
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any
 
-import pydantic
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
+from shapes import Approval, Cursor, Pages
 
 import windlass_tasks as windlass
 
@@ -25,17 +24,6 @@ FOLDER = pathlib.Path(os.environ.get("FOLDER", "."))
 app = windlass.App(ttl=float(os.environ.get("TTL", "15")))
 user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
 user.set("of the import")
-
-
-@dataclass
-class Pages:
-    count: int
-    pause: float = 0.0
-
-
-@dataclass
-class Cursor:
-    page: int = 0
 
 
 def note(name: str, text: str) -> None:
@@ -172,10 +160,6 @@ app.task("stubborn-thread", place="thread", grace=GRACE)(stubborn)
 app.task("asks-loop", signals=True)(asks_async)
 app.task("asks-process", slots=2, signals=True)(asks)
 app.task("asks-thread", place="thread", signals=True)(asks)
-
-
-class Approval(pydantic.BaseModel):
-    approved: bool
 
 
 @app.task("approval", signals=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pathlib
 import re
 import signal
 import zipapp
@@ -58,14 +59,34 @@ def test_what_a_handler_logs_is_in_the_log_of_its_task(hooks: Server, place: str
 def test_a_process_ends_after_its_runs_and_another_takes_its_place(server: Server, place: str) -> None:
     server.work("hooks.py", "3")
     client = server.client()
-    ids = [client.submit(f"about-{place}", 0.05 if n % 2 else 0)["id"] for n in range(10)]
-    pids = [client.result(id, 20)[2] for id in ids]
+    ids, pids = [], []
+    for n in range(10):
+        ids.append(client.submit(f"about-{place}", 0.05 if n % 2 else 0)["id"])
+        pids.append(client.result(ids[-1], 20)[2])
     counts = [pids.count(pid) for pid in set(pids)]
     assert len(counts) >= 4 and max(counts) <= 3, counts
     for id in ids:
         task = client.get(id)
         assert (task["claims"], task["attempts"], task["errors_total"]) == (1, 0, 0)
     assert server.workers[0].poll() is None and " ERROR " not in server.log()
+
+
+@pytest.mark.parametrize("place", ["loop", "thread"])
+def test_runs_at_the_same_time_share_a_process_that_ends_after_its_runs(server: Server, place: str) -> None:
+    """Regression: with `max_tasks=1`, a burst of ten runs had ten processes."""
+    server.work("hooks.py", "1")
+    client = server.client()
+
+    def burst() -> set[int]:
+        ids = [client.submit(f"about-{place}", 3.0)["id"] for _ in range(10)]
+        until("they run", lambda: all(client.get(id)["claims"] for id in ids))
+        return {client.result(id, 20)[2] for id in ids}
+
+    first = burst()
+    assert len(first) == 1
+    later = burst()
+    assert len(later) == 1 and later != first
+    until("the first process has ended", lambda: not pathlib.Path(f"/proc/{min(first)}").exists())
 
 
 def test_a_full_process_does_not_end_before_its_runs(server: Server) -> None:
@@ -118,9 +139,7 @@ SLOW = """
 import datetime as dt, os, pathlib, time
 import windlass_tasks as windlass
 app, folder = windlass.App(ttl=15, max_tasks=1), pathlib.Path(os.environ["FOLDER"])
-@app.on_process_start
-def start():
-    if (folder / "slow").exists(): time.sleep(1.0)
+if (folder / "slow").exists(): time.sleep(1.0)
 @app.task("a", slots=1, stall_after=dt.timedelta(seconds=0.5))
 def a(job: windlass.Job):
     for _ in range(12):
@@ -163,7 +182,7 @@ def test_an_app_says_what_is_wrong() -> None:
     @app.on_process_start
     async def never() -> None: ...
 
-    with pytest.raises(ValueError, match="never called, because no handler is an async def: write def"):
+    with pytest.raises(ValueError, match="never is never awaited, because no handler is an async def: write def"):
         app.run()
 
 

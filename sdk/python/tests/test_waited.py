@@ -14,6 +14,7 @@ from conftest import Server, until
 from test_host import asks
 from test_proxies import DATE, PAGE, Answer, Scripted, forwarded, http, scripted  # noqa: F401 (a fixture)
 
+import windlass_tasks as windlass
 from windlass_tasks._children import Run as Held
 from windlass_tasks._forms import Json, moment
 from windlass_tasks._troubles import Lost
@@ -83,7 +84,7 @@ def test_results_are_read_in_pages_when_the_handler_comes_to_them(
         assert found[0] == 0 and found[3] == 3
         assert found[1].startswith(f"the task {id}.1 cannot be read: ") and "5000 digits" in found[1]
         assert found[2] == f"the task {id}.2 has failed: nothing helps"
-        assert found[4] == f"the result of {id}.4: expected int, got {{'$windlass': 'masked'}}; a mask hides a part of it"
+        assert found[4] == f"the task {id}.4 has a result of which a mask hides a part"
         assert [asked["from"] for asked in door.asked] == [0, 2, 4]
         asked = door.asked[0]
         assert (asked["id"], type(asked["fence"]), type(asked["run"]), len(asked["secret"])) == (id, int, int, 32)
@@ -173,13 +174,18 @@ def test_a_worker_sees_of_other_tasks_what_its_token_and_the_masks_show(server: 
         "        job.submit('pages-thread', None, id='own')\n"
         "        return job.wait_for('own', data=True)\n"
         "    if job.attempt == 1: raise ValueError('once')\n"
-        "    return [[one.task, one.state, one.masked, one.value] for one in job.waited.results()]\n"
+        "    (one,) = job.waited.results()\n"
+        "    try: return one.value\n"
+        "    except windlass.Masked as error: return [one.task, one.state, one.masked, str(error)]\n"
         "if __name__ == '__main__': app.run()\n"
     )
     (server.folder / "scoped.py").write_text(code)
     server.work(str(server.folder / "scoped.py"), WINDLASS_TOKEN=token)
     id = client.submit("collects-thread", retry={"policy": "exponential", "base": "1ms"})["id"]
-    assert client.result(id, 30) == [["own", "completed", True, {"$windlass": "masked"}]]
+    assert client.result(id, 30) == ["own", "completed", True, "the task own has a result of which a mask hides a part"]
+    # Regression: the placeholder was a value, for handlers and for clients.
+    with pytest.raises(windlass.Masked, match="the task own has a result of which a mask hides a part"):
+        client.result("own", 10)
 
 
 def test_more_results_than_a_page_has_come_from_a_server(server: Server) -> None:

@@ -15,7 +15,7 @@ mod veiled;
 pub use form::MaskForm;
 pub(crate) use hiding::Hiding;
 pub(crate) use path::Document;
-pub(crate) use placeholder::{refuse_placeholder, refuse_placeholders};
+pub(crate) use placeholder::{refuse_placeholder, refuse_placeholders, refuse_reported};
 pub use row::Mask;
 pub use rows::{Masks, ReadMask};
 pub(crate) use shown::HIDDEN;

@@ -15,22 +15,22 @@ pub(crate) fn placeholder() -> Json {
 
 /// Refuses an operation that would write the placeholder of a masked value.
 pub(crate) fn refuse_placeholders(operation: &Operation) -> Result<(), Invalid> {
-    let refuse = |field: &'static str, json: Option<&Json>| {
+    let check = |field: &'static str, json: Option<&Json>| {
         json.map_or(Ok(()), |json| refuse_placeholder(field, json))
     };
     match operation {
-        Operation::Submit(submit) => refuse("props", Some(&submit.task.props)),
+        Operation::Submit(submit) => check("props", Some(&submit.task.props)),
         Operation::Retry(retry) => {
-            refuse("props", retry.props.as_ref())?;
-            refuse("data", retry.data.as_ref())
+            check("props", retry.props.as_ref())?;
+            check("data", retry.data.as_ref())
         }
         Operation::Reschedule(change) => {
-            refuse("props", change.props.as_ref())?;
-            refuse("data", change.data.as_ref())
+            check("props", change.props.as_ref())?;
+            check("data", change.data.as_ref())
         }
         Operation::Send(send) => match &send.command {
-            Command::Complete { result } => refuse("result", result.as_ref()),
-            Command::Signal(signal) => refuse("payload", signal.payload_json()),
+            Command::Complete { result } => check("result", result.as_ref()),
+            Command::Signal(signal) => check("payload", signal.payload_json()),
             _ => Ok(()),
         },
         Operation::Delete(_) => Ok(()),
@@ -39,6 +39,15 @@ pub(crate) fn refuse_placeholders(operation: &Operation) -> Result<(), Invalid> 
 
 /// Refuses a document that has the placeholder of a masked value.
 pub(crate) fn refuse_placeholder(field: &'static str, json: &Json) -> Result<(), Invalid> {
+    refuse(field, json, &format!(", or leave {field} out to keep it"))
+}
+
+/// Refuses a value of a worker's report that has the placeholder of a masked value.
+pub(crate) fn refuse_reported(field: &'static str, json: &Json) -> Result<(), Invalid> {
+    refuse(field, json, "")
+}
+
+fn refuse(field: &'static str, json: &Json, or: &str) -> Result<(), Invalid> {
     let Some(place) = place(json) else {
         return Ok(());
     };
@@ -47,8 +56,7 @@ pub(crate) fn refuse_placeholder(field: &'static str, json: &Json) -> Result<(),
         place => place,
     };
     let what = format!(
-        "{at} is {PLACEHOLDER}, which the server shows in place of a masked value; give the value itself, or leave {field} out \
-         to keep it"
+        "{at} is {PLACEHOLDER}, which the server shows in place of a masked value; give the value itself{or}"
     );
     Err(Invalid::new(field, what))
 }

@@ -232,6 +232,40 @@ pub struct ItemResult {
     pub state: Option<StateKind>,
 }
 
+impl ItemResult {
+    /// Returns the result of an item.
+    pub(in crate::workers) fn new(item: &Item, result: ResultCode) -> Self {
+        Self {
+            id: item.id.clone(),
+            fence: item.fence,
+            n: item.n,
+            result,
+            error: None,
+            state: None,
+        }
+    }
+
+    /// Returns the result of an item that is not stored, with the reason.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Fence, Json, workers::protocol::{Held, Item, ItemResult, ResultCode, What}};
+    ///
+    /// let run = Held::new("a".parse()?, Fence(4), 7);
+    /// let item = Item::new(&run, 1, What::Checkpoint(Json::null()));
+    /// let result = ItemResult::refused(&item, "checkpoint: is too large");
+    /// assert_eq!((result.n, result.result), (1, ResultCode::Refused));
+    /// # Ok::<(), windlass::Invalid>(())
+    /// ```
+    pub fn refused(item: &Item, error: impl Into<String>) -> Self {
+        Self {
+            error: Some(error.into()),
+            ..Self::new(item, ResultCode::Refused)
+        }
+    }
+}
+
 /// The result of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

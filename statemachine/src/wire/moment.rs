@@ -128,10 +128,14 @@ pub fn read_wake(field: &'static str, text: &str) -> Result<Wake, Invalid> {
     match text.strip_prefix(IN) {
         Some(wait) => match friendly::parse(wait.trim()) {
             Some(wait) => Ok(Wake::After(wait)),
-            None => Err(Invalid::new(
-                field,
-                format!("'{text}' is not a time; write a length of time after 'in', like in 5m"),
-            )),
+            None => {
+                let what = match wait.trim_start().starts_with('-') {
+                    true => "is negative",
+                    false => "is not a time",
+                };
+                let how = "write a length of time after 'in', like in 5m";
+                Err(Invalid::new(field, format!("'{text}' {what}; {how}")))
+            }
         },
         None => time::parse(field, text).map(Wake::At).map_err(|e| {
             let reason = format!("{}; 'now' and 'in 5m' are times too", e.reason());

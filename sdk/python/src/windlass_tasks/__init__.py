@@ -21,7 +21,7 @@ from ._sync import Client
 from ._task import Task
 from ._values import ValueMismatch
 from ._version import VERSION as __version__
-from ._waited import NoResult, Result, Results, Waited, WaitedTasks
+from ._waited import Masked, NoResult, Result, Results, Waited, WaitedTasks
 
 __all__ = [
     "ERASE",
@@ -37,6 +37,7 @@ __all__ = [
     "Invalid",
     "Job",
     "Kind",
+    "Masked",
     "Next",
     "NoResult",
     "NotFound",

@@ -23,6 +23,8 @@ from ._task import Place, Task
 
 logger = logging.getLogger("windlass_tasks")
 _context = multiprocessing.get_context("spawn")
+_SLOW = 10.0
+"""How long a function of `on_process_start` may take before the log names it, in seconds."""
 _keys = itertools.count(1)
 
 
@@ -62,8 +64,12 @@ class Host:
 
     def __init__(self, place: Place, where: dict[str, tuple[str, str]], known: frozenset[str]) -> None:
         self.place: Place = place
-        self.taken, self.is_full = 0, False
-        """How many runs have begun there, and whether no further one may."""
+        self.had, self.is_full = 0, False
+        """How many runs have ended there, and whether it takes no more."""
+        self.hook = ""
+        """The function of the app that its start is in, of `on_process_start`."""
+        self.hook_at, self.warn_at = 0.0, 0.0
+        """When that was called, and when the log names it."""
         self.runs, self.is_ready, self.is_used = dict[int, Run](), False, False
         self.aborted: dict[int, str | None] = {}
         """Runs that the worker has aborted, with the error that is reported for them."""
@@ -95,6 +101,23 @@ class Host:
         if self.writer is not None and self.is_ready and self.out:
             self.writer.write(frames(self.out))
             self.out = []
+
+    def calls(self, hook: str) -> None:
+        """The process calls a function of `on_process_start`."""
+        self.hook, self.hook_at, self.warn_at = hook, clock(), clock() + _SLOW
+
+    def look_at_start(self, stall: float) -> None:
+        """Names a function of `on_process_start` that takes long, and ends the process when that has taken `stall` seconds."""
+        if self.is_ready or not self.hook or self.fault or self.killed:
+            return
+        now = clock()
+        took = now - self.hook_at
+        if took > stall:
+            self.fault = f"has stalled at its start: on_process_start: {self.hook} has not ended in {stall:g} s"
+            self.process.kill()
+        elif now >= self.warn_at:
+            logger.warning("on_process_start: %s has not ended in %.0f s: its process runs no handler meanwhile", self.hook, took)
+            self.warn_at = now + took
 
     def kill(self) -> None:
         self.killed = True

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from . import _given
 from ._fields import SubmitFields, Time
 from ._types import check
 from ._values import parse, plain
@@ -68,20 +69,19 @@ class Kind(Generic[P]):
         return form(self, props, self.codec, fields)
 
 
-def when(time_: Time) -> str:
-    """Returns a time in the form of the server: a `timedelta`, or seconds, is counted from when the server reads it."""
-    if isinstance(time_, (int, float)):
-        time_ = dt.timedelta(seconds=time_)
-    if isinstance(time_, dt.timedelta):
-        return f"in {max(0, round(time_.total_seconds() * 1000))}ms"
+def when(time_: Time, at: str) -> str:
+    """Returns a time in the form of the server: a `timedelta`, or seconds, is counted from when the server reads it.
+
+    A length of time below 0 is now, as a time in the past. Errors name `at`."""
+    if isinstance(time_, str):
+        return time_
     if isinstance(time_, dt.datetime):
         return (time_ if time_.tzinfo else time_.astimezone()).isoformat()
-    return time_
-
-
-def seconds(length: float | dt.timedelta) -> float:
-    """Returns a length of time in seconds."""
-    return length.total_seconds() if isinstance(length, dt.timedelta) else length
+    if isinstance(time_, bool) or not isinstance(time_, (int, float, dt.timedelta)):
+        raise TypeError(f"{at}: {time_!r} is not a time: give a datetime, a timedelta, seconds or a text")
+    if (time_ < dt.timedelta()) if isinstance(time_, dt.timedelta) else (time_ < 0):
+        return "in 0ms"
+    return f"in {round(_given.seconds(at, time_) * 1000)}ms"
 
 
 def moment(text: str) -> dt.datetime:
@@ -98,7 +98,7 @@ def times(fields: Mapping[str, Any], at: str) -> Json:
 
     def one(value: Any, name: str) -> Any:
         if name in _MOMENTS and isinstance(value, (dt.datetime, dt.timedelta, int, float)) and not isinstance(value, bool):
-            return when(value)
+            return when(value, name)
         if isinstance(value, dt.timedelta):
             return f"{round(value.total_seconds() * 1000)}ms"
         if isinstance(value, Mapping):

@@ -10,8 +10,10 @@ import select
 import signal
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from . import _given
 from ._frames import HEAD, LARGEST_CLAIMS, frames, length, messages
 from ._job import Job
 from ._log import TaskLog
@@ -63,10 +65,21 @@ class Host:
 
     def start_up(self) -> None:
         """Calls what the app has to do at the start of a process, and says that runs may come."""
-        for start in self.app.starts if self.app else ():
-            if not inspect.iscoroutinefunction(start):  # Another one needs an event loop.
-                start()
+        for start in self.starts():
+            if _given.is_async(start):  # It needs an event loop.
+                continue
+            made = start()
+            if inspect.isawaitable(made):
+                _given.forget(made)
+                if self.app is not None:
+                    self.app.check_awaited(start)
         self.say_ready()
+
+    def starts(self) -> Iterator[Callable[[], Any]]:
+        """Yields what the app has to do at the start of a process. The worker gets the name of each one before its call."""
+        for start in self.app.starts if self.app else ():
+            self.send(["hook", _given.name_of(start)])
+            yield start
 
     def say_ready(self) -> None:
         if self.app is not None and self.app.log_level is not None:

@@ -70,7 +70,8 @@ class Hosts:
                 if self.worker.closing:
                     return
                 if host.process.exitcode is not None:
-                    raise Refusal(f"the process of the handlers ended with exit code {host.process.exitcode}: see above")
+                    how = host.fault or f"ended with exit code {host.process.exitcode}: see above"
+                    raise Refusal(f"the process of the handlers {how}")
                 await asyncio.sleep(0.01)
 
     def open(self, place: Place) -> Host:
@@ -112,7 +113,6 @@ class Hosts:
             self.queue.append(run)  # Until a process that is being replaced has ended.
             return
         run.host, host.runs[run.key], run.sign = host, run, clock()
-        self.count_run(host)
         # As a text: a process that cannot read it fails this run, and reads the other messages.
         name = {field: run.claim[field] for field in ("id", "fence", "run", "kind")}
         host.send([["start", run.key, name, json.dumps(run.claim, ensure_ascii=False)]])
@@ -120,14 +120,22 @@ class Hosts:
             self.worker.hurry()
 
     def count_run(self, host: Host) -> None:
-        """Sees that a process takes no more runs than `max_tasks`. Where no other can be started, the processes go on."""
-        host.taken += 1
-        if self.app.max_tasks is None or host.taken < self.app.max_tasks or host.place in self.reduced:
+        """Counts a run that has ended: after `max_tasks` of them a process takes no more. Where no other process can be started,
+        the process goes on.
+
+        Counted at their beginnings, runs at the same time would each get a process of their own."""
+        host.had += 1
+        if self.app.max_tasks is None or host.had < self.app.max_tasks or host.place in self.reduced:
             return
-        if host.is_ready and (changed := self.sources.changed()):
+        if changed := self.sources.changed():
             self.reduce(host.place, f"{changed} has changed since the worker began")
         else:
             host.is_full = True
+
+    def look_at_start(self, host: Host) -> None:
+        """Ends a process whose start has stalled: after the longest `stall_after` of its handlers, if each of them has one."""
+        waits = [task.stall_after or float("inf") for task in self.app.tasks.values() if task.place == host.place]
+        host.look_at_start(max(waits))
 
     def not_started(self, run: Run, error: OSError) -> None:
         """Passes a run on for which no process could be started. It costs no attempt."""
@@ -202,6 +210,7 @@ class Hosts:
         reading = asyncio.ensure_future(self.read(host))
         while not reading.done() and host.process.exitcode is None:
             await asyncio.wait([reading], timeout=_LOOK)
+            self.look_at_start(host)
         host.is_over = True
         # What it has sent before its end. A process that it has left behind may hold the connection open.
         await asyncio.wait([reading], timeout=_LAST_WORDS)
@@ -283,6 +292,9 @@ class Hosts:
                     one.sign = clock()  # From now on its handler can show progress.
                 host.flush()
             return
+        if name == "hook":
+            host.calls(rest[0])
+            return
         if name == "differs":
             self.refuse(host, rest[0])
             return
@@ -306,6 +318,7 @@ class Hosts:
             self.worker.read(run, rest[1], rest[2])
         elif name == "return":
             del host.runs[run.key]
+            self.count_run(host)
             if run.key in host.aborted:
                 self.report_abort(host, run)
             else:
@@ -338,7 +351,7 @@ class Hosts:
             self.refuse(host, f"{changed} has changed since the worker began")
         if not host.killed:
             tasks = ", ".join(run.claim["id"] for run in host.runs.values())
-            logger.error("a process of handlers %s; its tasks: %s", how, tasks or "none")
+            logger.error("a process of handlers %s; its tasks: %s", host.fault or how, tasks or "none")
         for run in list(host.runs.values()):
             if run.key in host.aborted:
                 self.report_abort(host, run)

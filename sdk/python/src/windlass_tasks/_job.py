@@ -9,11 +9,10 @@ from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-from . import _trace
+from . import _given, _trace
 from ._errors import Pickles
 from ._fields import TaskFields, Time
 from ._forms import Codec, Json, Kinded, form, moment, when
-from ._forms import seconds as _seconds
 from ._values import plain
 from ._waited import Reads, Waited, WaitedTasks
 
@@ -64,7 +63,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class Awaited:
-    """The signal that a task has waited for before a run. `expired`: it has waited until the time that it had set."""
+    """The signal that a task has waited for before a run. `expired`: the wait has reached its time limit."""
 
     name: str
     expired: bool
@@ -90,7 +89,7 @@ class Done:
 
 
 class Next(Generic[R_co]):
-    """What becomes of the task: made by the methods of `Job`, and returned by the handler."""
+    """What follows for the task: a method of `Job` makes it, and the handler returns it."""
 
     def __init__(self, message: Json) -> None:
         self.message = message
@@ -119,7 +118,7 @@ class Job(Generic[P, D]):
     props: P
     """The input of the task."""
     data: D | None
-    """What the last run or checkpoint has left; `None` before the first."""
+    """The data that the last run or checkpoint has stored; `None` before the first."""
     attempt: int
     """The attempt, from 1. It grows when a run fails or is lost."""
     incarnation: int
@@ -134,7 +133,7 @@ class Job(Generic[P, D]):
     awaited: Awaited | None
     """What the task has waited for by `wait_for_signal` before this run. The signal itself is among `signals`."""
     wait_expired: bool
-    """Whether the wait before this run, for a signal or for tasks, has ended by its time (`within`, `until`)."""
+    """Whether the wait before this run, for a signal or for tasks, has reached its time limit (`within`, `until`)."""
     last_error: Json | None
     """The last error of the task."""
 
@@ -221,7 +220,7 @@ class Job(Generic[P, D]):
     def reply(self, signal: Signal, value: Any = None, *, data: D | None = None) -> Awaitable[None]:
         """Replies to a signal, and stores new data in the same write. Returns when both are durable.
 
-        The signal does not come again, also when the run is lost then: what it has said belongs into the data."""
+        The signal does not come again, even if this run is lost afterwards: keep in the data what it has said."""
         answer = {"signal": signal.order, "reply": self._codec.encode(plain(value, "reply"))}
         if data is not None:
             answer["data"] = self._codec.encode(plain(data, "data"))
@@ -229,7 +228,7 @@ class Job(Generic[P, D]):
         return self._port.ask("answer", answer)
 
     def reply_later(self, signal: Signal, value: Any = None) -> None:
-        """Replies to a signal in the write of what the handler returns."""
+        """Replies to a signal in the same write as the message that the handler returns."""
         self._replies.append({"signal": signal.order, "reply": self._codec.encode(plain(value, "reply"))})
         self._done_with(signal)
 
@@ -243,11 +242,13 @@ class Job(Generic[P, D]):
         Returns early when a signal comes, and raises `Stop` when the handler is to end.
 
         For minutes and more return `sleep`, which needs no process."""
-        return self._port.wait(None if seconds is None else _seconds(seconds))
+        return self._port.wait(None if seconds is None else _given.seconds("seconds", seconds))
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Reports how far the run is, from 0 to 1. It is shown at once, and stored with the next write."""
-        self._port.tell("progress", {"fraction": min(1.0, max(0.0, fraction)), **({"text": text} if text else {})})
+        self._port.tell(
+            "progress", {"fraction": min(1.0, max(0.0, _given.number("fraction", fraction))), **({"text": text} if text else {})}
+        )
 
     def log(self, text: str) -> None:
         """Adds a line to the log of the task. A log is not a promise: lines are lost with the worker."""
@@ -261,7 +262,7 @@ class Job(Generic[P, D]):
     def submit(self, task: str, props: Any = None, *, id: str | None = None, **fields: Unpack[TaskFields]) -> str: ...
 
     def submit(self, task: Kinded[Any] | str, props: Any = None, *, id: str | None = None, **fields: Any) -> str:
-        """Submits another task in the write of what the handler returns. Returns its id.
+        """Submits another task in the same write as the message that the handler returns. Returns its id.
 
         `fields` are those of a task, such as `start_at`, `labels`, `limits`. Without `id` the id is made of that of this
         task. With the kind `schedule` and a spec as `props` this makes a schedule. Raises `ValueMismatch`, which names the
@@ -274,7 +275,7 @@ class Job(Generic[P, D]):
         return id
 
     def effect(self, operation: Json) -> None:
-        """Adds an operation (docs/reference/json.md, `operation.json`) to the write of what the handler returns.
+        """Adds an operation (docs/reference/json.md, `operation.json`) to the write of the message that the handler returns.
 
         Such as `{"op": "send", "task": "b", "command": "pause"}`. If one is refused the attempt fails, and none happens."""
         self._effects.append(plain(operation, "effect"))
@@ -298,7 +299,7 @@ class Job(Generic[P, D]):
 
     def sleep(self, until: Time, data: D | None = None, *, keep_signals: bool = False) -> Next[Any]:
         """Runs the handler again at a time, or after a time. Nothing waits in the process meanwhile."""
-        return self._next("sleep", data, until=when(until), keep_signals=keep_signals or None)
+        return self._next("sleep", data, until=when(until, "until"), keep_signals=keep_signals or None)
 
     def wait_for(
         self,
@@ -308,7 +309,7 @@ class Job(Generic[P, D]):
         until: Time | None = None,
         data: D | None = None,
     ) -> Next[Any]:
-        """Runs the handler again when none of these tasks is live; of those that this run submits, by default.
+        """Runs the handler again when none of these tasks is live. By default they are the tasks that this run submits.
 
         `ok`: the task fails if one of them does not complete. The wait ends earlier after `within` (a `timedelta`, or seconds),
         or at the time `until`; then the next run has `wait_expired`. It has their outcomes and results in `waited`."""
@@ -316,7 +317,7 @@ class Job(Generic[P, D]):
         if not ids:
             return self.run_again(data)  # Nothing is left to wait for.
         until = _end(within, until)
-        deadline = None if until is None else when(until)
+        deadline = None if until is None else when(until, "until")
         return self._next("sleep", data, **{"after_ok" if ok else "after": ids, "after_deadline": deadline})
 
     def wait_for_signal(
@@ -340,7 +341,7 @@ class Job(Generic[P, D]):
         made = getattr(schema, "model_json_schema", None)
         signal = {"name": name, "text": text, "schema": made() if made else plain(schema, "schema")}
         signal = {key: value for key, value in signal.items() if value or key == "name"}
-        end = {} if until is None else {"until": when(until)}
+        end = {} if until is None else {"until": when(until, "until")}
         how = "pause" if until is None else "sleep"
         return self._next(how, data, awaits_signal=signal, keep_signals=keep_signals or None, **end)
 
@@ -349,7 +350,7 @@ class Job(Generic[P, D]):
         return self._next("pause", data, keep_signals=keep_signals or None)
 
     def release(self, data: D | None = None) -> Next[Any]:
-        """Gives the claim back: any worker may go on, at once. It costs no attempt."""
+        """Releases the claim: any worker may continue at once. It costs no attempt."""
         return self._next("release", data)
 
     def run_again(self, data: D | None = None) -> Next[Any]:
@@ -357,7 +358,7 @@ class Job(Generic[P, D]):
         return self._next("run", data)
 
     def error(self, text: str, data: D | None = None, *, retry: bool = True) -> Next[Any]:
-        """Says that the attempt has failed: the retry policy of the task decides what follows."""
+        """Fails the attempt: the retry policy of the task decides what follows."""
         return self._next("error", data, error=text, retry=None if retry else False)
 
     def fail(self, text: str, data: D | None = None) -> Next[Any]:
@@ -375,4 +376,4 @@ def _end(within: float | dt.timedelta | None, until: Time | None) -> Time | None
         return until
     if until is not None:
         raise ValueError("within and until: a wait ends after a length of time or at a time; give one of them")
-    return dt.timedelta(seconds=_seconds(within))
+    return dt.timedelta(seconds=_given.seconds("within", within))

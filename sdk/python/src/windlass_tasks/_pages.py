@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from . import _answers
-from ._aio import AsyncLink
+from ._aio_link import AsyncLink
 from ._children import Run
 from ._forms import Json
 from ._streams import Address

@@ -23,7 +23,7 @@ from ._forms import Json
 from ._host import Host
 from ._job import Job, Stop
 from ._run import Run, page, readable
-from ._task import Task
+from ._task import Task, call_async
 
 logger = logging.getLogger("windlass_tasks")
 _BLOCKED = 1.0
@@ -180,7 +180,7 @@ class LoopRun(Run):
         try:
             job = self.made()
             with _trace.run(job) as span:
-                returned = await self.task.handler(job)
+                returned = await call_async(self.task, job)
                 if forgotten := self.awaits.forgotten():
                     raise TypeError(forgotten)
                 self._mark(span, returned)
@@ -214,7 +214,7 @@ class LoopHost(Host):
         self.out: list[Any] = []
         self.beat = time.monotonic()
         self.warned = False
-        for start in self.app.starts if self.app else ():
+        for start in self.starts():
             made = start()
             if inspect.isawaitable(made):
                 await made
@@ -237,7 +237,7 @@ class LoopHost(Host):
             self.end()
 
     def send(self, message: Any) -> None:
-        if message[0] in ("ready", "files") or threading.current_thread() is not threading.main_thread():
+        if message[0] in ("ready", "files", "hook") or threading.current_thread() is not threading.main_thread():
             return super().send(message)
         if not self.out:
             self.loop.call_soon(self._flush)

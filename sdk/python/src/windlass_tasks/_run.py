@@ -97,7 +97,7 @@ class Run:
     def wait(self, seconds: float | None) -> Awaitable[None]:
         self.check()
         with self.changed:
-            self.changed.wait_for(lambda: self.stop or self.fresh, seconds)
+            self.changed.wait_for(lambda: self.stop or self.fresh, None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
         self._waited()
         return Done()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
+from . import _given
 from ._fields import SubmitFields
 from ._forms import Codec, Json, form
 from ._job import Fail, Job, Next, Port, Stop
@@ -35,6 +37,7 @@ class Offer(Protocol):
     starts: list[Callable[[], Any]]
 
     def async_client(self) -> AsyncClient: ...
+    def check_awaited(self, start: Callable[[], Any]) -> None: ...
 
 
 class Task(Generic[P, D]):
@@ -60,8 +63,9 @@ class Task(Generic[P, D]):
     def __init__(self, handler: Callable[[Job[P, D]], Any], **settings: Any) -> None:
         self.handler = handler
         self.__dict__.update(settings)
-        self.__doc__, self.__name__, self.__module__ = handler.__doc__, handler.__name__, handler.__module__
-        self.__qualname__ = handler.__qualname__
+        called = _given.function(handler)
+        self.__doc__, self.__name__, self.__module__ = handler.__doc__, called.__name__, called.__module__
+        self.__qualname__ = called.__qualname__
 
     def __call__(self, job: Job[P, D]) -> Any:
         return self.handler(job)
@@ -109,6 +113,14 @@ def _read_data(task: Task[Any, Any], data: Any, version: int) -> Any:
         raise ValueMismatch(f"{why} {task.data_version}") from error
 
 
+async def call_async(task: Task[Any, Any], job: Job[Any, Any]) -> Any:
+    """Calls the handler in an event loop, and awaits what it returns."""
+    made: Any = task.handler(job)
+    if not inspect.isawaitable(made):
+        raise TypeError("the handler runs in the event loop and returns nothing to await: write async def, or give place='process'")
+    return await made
+
+
 def is_stop(error: BaseException | None) -> bool:
     """Returns whether an exception is one by which a stop ends a handler, or a group of such ones: that of `asyncio.TaskGroup`."""
     inside = getattr(error, "exceptions", None)  # Python 3.10 has no class of groups.
@@ -123,6 +135,9 @@ def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, erro
         return returned.message
     try:
         if error is None and job is not None:
+            if inspect.isawaitable(returned):
+                _given.forget(returned)
+                raise TypeError("the handler has returned what is awaited: write async def, or give place='loop'")
             if returned is None and job._made is not None:
                 name = job._made.message["message"]
                 raise TypeError(f"the handler has made a message ({name}) and has not returned it: write `return job....`")

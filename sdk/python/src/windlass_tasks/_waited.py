@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 from ._errors import Pickles
 from ._forms import Codec, Json
 from ._types import check
-from ._values import ValueMismatch, parse
+from ._values import parse
 
 T = TypeVar("T")
 
@@ -29,6 +29,24 @@ class NoResult(Pickles, Exception):
     def __init__(self, task: str, why: str) -> None:
         super().__init__(f"the task {task} {why}")
         self.task = task
+
+
+class Masked(NoResult):
+    """A result or a reply of which a mask hides a part: what the server shows in its place is no value of the task."""
+
+
+def shown(task: str, what: str, value: Any) -> Any:
+    """Returns a value of a task. Raises `Masked` for one in which the server shows the placeholder of a masked value."""
+    within = [value]
+    while within:
+        one = within.pop()
+        if isinstance(one, dict):
+            if "$windlass" in one:
+                raise Masked(task, f"has {what} of which a mask hides a part")
+            within += one.values()
+        elif isinstance(one, list):
+            within += one
+    return value
 
 
 @dataclass(frozen=True)
@@ -67,7 +85,8 @@ class Result(Generic[T]):
     def value(self) -> T:
         """The result, as the type that `results` was called with.
 
-        Raises `NoResult` for a task that has none, and `ValueMismatch`, which names the field, for another type."""
+        Raises `NoResult` for a task that has none, `Masked` (a `NoResult`) for one of which a mask hides a part, and
+        `ValueMismatch`, which names the field, for another type."""
         found = self._found
         if why := found.get("unreadable"):
             raise NoResult(self.task, f"cannot be read: {why}")
@@ -79,17 +98,14 @@ class Result(Generic[T]):
             raise NoResult(self.task, "does not exist, or the token of the worker may not see it")
         if self.state != "completed":
             raise NoResult(self.task, f"has not ended: it is {self.state}")
+        if self.masked:
+            raise Masked(self.task, "has a result of which a mask hides a part")
         given = found.get("result")
         try:
             given = None if given is None else self._codec.decode(given)
         except Exception as error:
             raise NoResult(self.task, f"has a result that the codec cannot decode: {type(error).__name__}: {error}") from error
-        try:
-            value: T = parse(self._type, given, f"the result of {self.task}")
-        except ValueMismatch as error:
-            if self.masked:
-                raise ValueMismatch(f"{error}; a mask hides a part of it") from error
-            raise
+        value: T = parse(self._type, given, f"the result of {self.task}")
         return value
 
 

@@ -3,6 +3,7 @@
 //! What a worker gets is not masked: it runs the task.
 
 mod effects;
+mod masked;
 mod waited;
 
 use std::{pin::pin, sync::Arc};
@@ -96,8 +97,10 @@ pub(super) async fn report(
 ) -> Result<Response, Problem> {
     let worker = name(&worker)?;
     check_worker(&app, &by, &worker).await?;
+    let refused = masked::refuse(&mut request.items)?;
     effects::keep_within_scope(&app, &by, &mut request.items).await?;
-    let answer = app.workers.report(&worker, request).await?;
+    let mut answer = app.workers.report(&worker, request).await?;
+    refused.add_to(&mut answer.results);
     check_claims(&by, &answer.claims)?;
     json(&answer)
 }

@@ -1,6 +1,7 @@
 //! The requests of remote workers: who may send them, for which tasks, and what each status means.
 
 mod limits;
+mod masked;
 mod scopes;
 mod servers;
 mod waited;

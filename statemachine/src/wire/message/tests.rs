@@ -161,6 +161,26 @@ fn wrong_messages_name_the_field() {
             "until: 'in a bit' is not a time",
         ),
         (
+            r#"{"message":"sleep","after":["a"],"after_deadline":"in -5m"}"#,
+            "after_deadline: 'in -5m' is negative; write a length of time after 'in'",
+        ),
+        (
+            r#"{"message":"sleep","after":["a"],"after_deadline":300}"#,
+            "after_deadline: is 300, not text",
+        ),
+        (
+            r#"{"message":"sleep","after":["a"],"after_deadline":"in 99999999999999999999h"}"#,
+            "after_deadline: 'in 99999999999999999999h' is not a time",
+        ),
+        (
+            r#"{"message":"sleep","until":"in -5m","awaits_signal":{"name":"a"}}"#,
+            "until: 'in -5m' is negative",
+        ),
+        (
+            r#"{"message":"run","effects":[{"op":"submit","id":"b","kind":"k","end_by":"in -5m"}]}"#,
+            "effects[0].end_by: 'in -5m' is negative",
+        ),
+        (
             r#"{"message":"sleep","until":"now","after":["a"]}"#,
             "until: is given along with tasks to wait for; write it as `after_deadline`",
         ),

@@ -124,11 +124,11 @@ def crash_everywhere(
     before: Callable[[], None] | None = None,
     client: Any = None,
 ) -> int:
-    """Lives the life of a task again and again, each time with a crash before or after another of its writes.
+    """Repeats the life of a task, each time with a crash before or after another of its writes.
 
     Each life has to end in the same state, with the same result and the same submitted tasks as the one without a crash;
-    `check` looks at more, such as at what the handler has changed outside, and `before` resets that. Returns how many places for a
-    crash there were. Raises `AssertionError`, which names the write."""
+    `check` may compare more, such as what the handler has changed outside; `before` resets that before each life. Returns how
+    many places for a crash there were. Raises `AssertionError`, which names the write."""
     given = Given(_checked(task), props, alone, list(signals), attempts, outcomes, client=client)
     places: int = at_once(_crashes(given, check, before))
     return places

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from .._app import instead, tests
 from .._forms import Json, moment
 from .._job import Job, Stop, _current
-from .._task import Task, make_job, outcome
+from .._task import Task, call_async, make_job, outcome
 from .._values import plain
 from ._life import START, Ended, Life, Signals
 from ._port import Crash, Log, Port
@@ -33,15 +33,14 @@ class Way(Protocol):
 
 async def alone(task: Task[Any, Any], port: Port, job: Job[Any, Any]) -> tuple[Any, BaseException | None]:
     """Calls the handler here; an `async def` in an event loop of its own."""
-    returned, error = called(task, job)
-    return asyncio.run(port.runs(returned)) if asyncio.iscoroutine(returned) else (returned, error)
+    return asyncio.run(port.runs(call_async(task, job))) if task.place == "loop" else called(task, job)
 
 
 async def in_loop(task: Task[Any, Any], port: Port, job: Job[Any, Any]) -> tuple[Any, BaseException | None]:
     """Awaits an `async def` handler in the event loop of the test, and calls a `def` in a thread, as it may block."""
     if task.place != "loop":
         return await asyncio.to_thread(called, task, job)
-    handler = asyncio.create_task(port.runs(task.handler(job)))  # An own one: a cancelled test is no stop of the handler.
+    handler = asyncio.create_task(port.runs(call_async(task, job)))  # An own one: a cancelled test is no stop of the handler.
     try:
         await asyncio.wait([handler])
     except asyncio.CancelledError:

@@ -1,0 +1,145 @@
+"""The client whose calls block, made of `_aio_space.py` by `make_sync.py`: do not edit it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ._sync_calls import Calls, part
+from ._sync_link import Link
+from ._errors import Exists, Unavailable
+from ._forms import Json, times
+
+
+class Schedules(Calls):
+    """Makes, reads and changes schedules."""
+
+    def schedules(self, limit: int | None = None, cursor: str | None = None) -> Json:
+        """Returns a page of the schedules."""
+        return self._object("GET", "/schedules", limit=limit, cursor=cursor)
+
+    def schedule(self, id: str) -> Json:
+        """Returns a schedule with its next times."""
+        return self._object("GET", f"/schedules/{part(id)}")
+
+    def create_schedule(self, id: str, spec: Json, *, paused: bool = False, if_exists: str = "refuse") -> Json:
+        """Creates a schedule, such as `{"run": report.new(Report()), "cron": ["30 2 * * *"], "zone": "Europe/Oslo"}`.
+
+        With `if_exists="update"` a schedule of that id gets the spec instead; otherwise `Exists` is raised."""
+        body = {"id": id, "spec": times(spec, "spec"), "paused": paused}
+        try:
+            return self._object("POST", "/schedules", body)
+        except Exists:
+            if if_exists != "update":
+                raise
+        return self._object("PATCH", f"/schedules/{part(id)}", body["spec"])
+
+    def update_schedule(self, id: str, **fields: Any) -> Json:
+        """Changes the given fields of the spec; `None` removes one."""
+        return self._object("PATCH", f"/schedules/{part(id)}", times(fields, "spec"))
+
+    def delete_schedule(self, id: str, *, kill_runs: bool = False) -> None:
+        """Deletes a schedule; its runs continue without `kill_runs`."""
+        self.request("DELETE", f"/schedules/{part(id)}", kill_runs=kill_runs or None)
+
+    def schedule_times(self, id: str, limit: int | None = None) -> Json:
+        """Returns the next times of a schedule."""
+        return self._object("GET", f"/schedules/{part(id)}/times", limit=limit)
+
+    def preview_schedule(self, **fields: Any) -> Json:
+        """Returns the times that a new or changed schedule would have."""
+        return self._object("POST", "/schedule-times", times(fields, "schedule"))
+
+    def change_schedule(self, id: str, action: str, **fields: Any) -> Json:
+        """`pause`, `resume`, `trigger`, `backfill` or `skip`, with the fields of that request (docs/operate/server.md)."""
+        return self._object("POST", f"/schedules/{part(id)}/{part(action)}", times(fields, "schedule"))
+
+
+class Space(Calls):
+    """Reads and changes what all tasks have in common."""
+
+    def counts(self) -> Json:
+        """Returns how many tasks there are by kind and state."""
+        return self._object("GET", "/counts")
+
+    def activity(self) -> Json:
+        """Returns how many tasks start, complete and fail a second, how late they start, and which kinds fail: of all kinds."""
+        return self._object("GET", "/activity")
+
+    def failures(self, kind: str | None = None, limit: int | None = None) -> Json:
+        """Returns the failed tasks in groups by the fingerprint of their last error, those with the most tasks first."""
+        return self._object("GET", "/failures", kind=kind, limit=limit)
+
+    def scale(self, kind: str) -> Json:
+        """Returns how many tasks of a kind could run at once, for an autoscaler."""
+        return self._object("GET", "/scale", kind=kind)
+
+    def bulk(
+        self, action: str, filter: Mapping[str, Any], *, all: bool = False, tasks: int | None = None, key: str | None = None
+    ) -> Json:
+        """Counts the tasks of an action (`pause`, `resume`, `release`, `complete`, `kill`, `retry`, `delete`). With the count and
+        the key that this returns, starts a task that does it, and returns its id. An empty filter needs `all`."""
+        body = {"filter": dict(filter), "action": action, "all": all or None, "tasks": tasks, "key": key}
+        return self._object("POST", "/bulk", {name: one for name, one in body.items() if one is not None})
+
+    def see(self, what: str, **query: Any) -> Json:
+        """Returns `stats`, `limits`, `nodes`, `audit`, `doctor`, `servers`, `time`, `masks`, `tokens` or `openapi.json`."""
+        return self._object("GET", f"/{what}", **query)
+
+    def node_command(self, node: str, command: str, **fields: Any) -> Json:
+        """Sends `freeze`, `unfreeze`, `balance`, `drain` or `stop-task` (with `task`) to a node or worker."""
+        return self._object("POST", f"/nodes/{part(node)}/commands", {"command": command, **fields})
+
+    def node_answer(self, order: int) -> Json:
+        """Returns a node's answer to a command."""
+        return self._object("GET", f"/node-commands/{order}")
+
+    def purge(self, **fields: Any) -> Json:
+        """Deletes ended tasks: `states`, `older_than` (`30d`), `limit`."""
+        return self._object("POST", "/purge", times(fields, "purge"))
+
+    def backup(self, path: str | Path) -> int:
+        """Writes a backup of a store on SQLite to a new file, and returns its size. Raises `FileExistsError`."""
+        link = Link(self._servers[0], self._token)
+        try:
+            answer = link.send("GET", "/v1/backup", None, {}, 600.0, self._timeout)
+            kind = answer.headers.get("content-type", "")
+            if answer.status != 200:
+                self._read(answer, answer.body(), "/v1/backup")
+            if not answer.is_bounded or kind.startswith("text/"):
+                raise Unavailable(
+                    f"{link.address.url}: a proxy in between hides whether the backup is whole, or answers itself ({kind})"
+                )
+            size = 0
+            with open(path, "xb") as file:  # noqa: ASYNC230 (a local file)
+                try:
+                    for chunk in answer.chunks(600.0):
+                        size += file.write(chunk)
+                except BaseException:
+                    os.unlink(path)  # The file is new, and a part of a backup is of no use.
+                    raise
+            return size
+        finally:
+            link.close()
+
+    def set_mask(self, kind: str, pointers: Sequence[str], **fields: Any) -> None:
+        """Hides values of the tasks of a kind from every caller of the API."""
+        self.request("POST", "/masks", {"kind": kind, "pointers": list(pointers), **fields})
+
+    def remove_mask(self, kind: str) -> None:
+        """Removes the mask of a kind."""
+        self.request("DELETE", f"/masks/{part(kind)}")
+
+    def new_token(self, name: str, role: str, **fields: Any) -> Json:
+        """Makes a token, and returns its secret, which nothing shows again."""
+        return self._object("POST", "/tokens", {"name": name, "role": role, **fields})
+
+    def rotate_token(self, name: str, overlap: str | None = None) -> Json:
+        """Gives a token another secret; the one before is valid for `overlap` (`1d`) more."""
+        return self._object("POST", f"/tokens/{part(name)}/rotate", overlap=overlap)
+
+    def revoke_token(self, name: str) -> None:
+        """Revokes a token."""
+        self.request("DELETE", f"/tokens/{part(name)}")
