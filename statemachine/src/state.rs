@@ -8,6 +8,7 @@ mod pause;
 mod ready;
 mod recent;
 mod report;
+mod skipped;
 mod waits;
 
 #[cfg(feature = "schema")]
@@ -20,6 +21,7 @@ pub use self::{
     pause::Pause,
     recent::Recent,
     report::Report,
+    skipped::Skipped,
 };
 pub use crate::job::FIRST_DATA_VERSION;
 use jiff::Timestamp;
@@ -126,7 +128,7 @@ pub struct TaskState {
     /// same claim. Of an unclaimed one, when its last run began or was released. `None` when that is
     /// [`since`](Self::since), and in other states.
     pub run_since: Option<Timestamp>,
-    /// Who paused the task; `None` when it is not paused.
+    /// Who paused the task, and what the pause interrupted; `None` when it is not paused.
     pub paused: Option<Box<Pause>>,
     /// What the handler keeps from one run to the next.
     pub data: Option<Json>,
