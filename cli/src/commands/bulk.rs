@@ -42,8 +42,10 @@ pub(crate) struct Args {
 pub(crate) struct Started {
     /// The number of tasks that match.
     tasks: u64,
-    /// How many of them sleep or wait, or did when they were paused: a resume runs these at once. Only of pause and resume.
-    skipping: u64,
+    /// How many of them sleep or wait, or did when they were paused: a resume runs these at once. Absent without such a task,
+    /// and for other actions than pause and resume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipping: Option<u64>,
     /// The task of the operation; absent after a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<TaskId>,
@@ -81,7 +83,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if out.is_json() {
         out.json(&Started {
             tasks: counted.tasks,
-            skipping: counted.skipping,
+            skipping: Some(counted.skipping).filter(|tasks| *tasks > 0),
             id,
         })?;
         return Ok(Exit::Ok);

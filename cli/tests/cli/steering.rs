@@ -169,7 +169,7 @@ async fn a_pause_and_a_resume_name_what_they_skip() {
     env.run(&["submit", "stay", "--id", "held", "--paused"])
         .ok();
     for words in [
-        &["--id", "later", "--at", at][..],
+        &["--id", "later", "--start-at", at][..],
         &["--id", "waits", "--after-ok", "held"],
         &["--id", "runs"],
     ] {
