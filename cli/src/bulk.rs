@@ -27,6 +27,9 @@ pub(crate) struct Item {
     /// The outcome of the command, with `--wait`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(crate) outcome: Option<Outcome>,
+    /// What a named task waits for or waited for that a resume skips; only of `pause` and `resume`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) skips: Option<String>,
     /// Why the action failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
@@ -42,6 +45,7 @@ impl Item {
             id,
             command_id: None,
             outcome: None,
+            skips: None,
             error: None,
             exit: Exit::Ok,
         }

@@ -3,6 +3,8 @@
 //! `comfy-table` draws the table. Its own arrangement breaks cells into lines and narrows every column. A list has one line
 //! for each task, and first leaves out its less important columns, so the columns are fitted here.
 
+use std::collections::HashSet;
+
 use comfy_table::Cell;
 use unicode_width::UnicodeWidthStr;
 
@@ -43,8 +45,9 @@ pub(crate) fn fit<'a>(
             break;
         };
         let most = widths[at].saturating_sub(over).max(LEAST.min(widths[at]));
-        for row in rows.iter_mut() {
-            shorten(&mut row[at], most);
+        match at {
+            0 => shorten_apart(rows, most),
+            _ => rows.iter_mut().for_each(|row| shorten(&mut row[at], most)),
         }
     }
     header
@@ -75,6 +78,49 @@ fn at_least(widths: &[usize]) -> usize {
     let others = (1..widths.len()).filter(|at| widths[*at] > LEAST);
     let gained = others.map(|at| widths[at] - LEAST).max().unwrap_or(0);
     total(widths) - gained
+}
+
+/// Cuts the cells of the first column to this width. They name the rows, so they keep their beginnings and their ends, and
+/// stay as they are if two of them would look alike.
+fn shorten_apart(rows: &mut [Vec<Cell>], most: usize) {
+    let texts: Vec<String> = rows.iter().map(|row| row[0].content()).collect();
+    let short: Vec<String> = texts
+        .iter()
+        .map(|text| without_middle(text, most))
+        .collect();
+    let number = |all: &[String]| all.iter().collect::<HashSet<_>>().len();
+    if number(&texts) == number(&short) {
+        for (row, (text, short)) in rows.iter_mut().zip(texts.iter().zip(short)) {
+            if *text != short {
+                row[0] = Cell::new(short);
+            }
+        }
+    }
+}
+
+/// Returns the text in this width: its beginning and its end, with an ellipsis between them.
+fn without_middle(text: &str, most: usize) -> String {
+    if text.width() <= most {
+        return text.to_owned();
+    }
+    let room = most.saturating_sub(1);
+    let begin = within(text.chars(), room / 2);
+    let end = within(text.chars().rev(), room - room / 2);
+    let end: String = end.chars().rev().collect();
+    format!("{begin}…{end}")
+}
+
+/// Returns the first characters that fit in this width.
+fn within(chars: impl Iterator<Item = char>, most: usize) -> String {
+    let mut fits = String::new();
+    for c in chars {
+        fits.push(c);
+        if fits.width() > most {
+            fits.pop();
+            break;
+        }
+    }
+    fits
 }
 
 /// Cuts a cell to this width, with an ellipsis.
@@ -149,6 +195,31 @@ mod tests {
         let header = fit(40, &HEADER, &LESS, &mut left);
         assert_eq!(header, ["ID", "STATE", "INFO"]);
         assert!(total(&widths(&header, &left)) <= 40, "{left:?}");
-        assert!(texts(&left)[0].starts_with("01a20373-c"));
+        assert!(texts(&left)[0].starts_with("01a20"));
+    }
+
+    /// Regression: ids that begin alike, as those of one moment do, looked the same.
+    #[test]
+    fn shortened_ids_stay_different() {
+        let table = |ids: [&str; 2]| {
+            let row = |id| [id, "exec", "completed", "n", "x"].map(Cell::new).to_vec();
+            let mut left = ids.map(row).to_vec();
+            fit(40, &HEADER, &LESS, &mut left);
+            left.iter().map(|row| row[0].content()).collect::<Vec<_>>()
+        };
+        let short = table([
+            "01a20373-cf58-7169-bb13-3e732d36e18c",
+            "01a20373-cf58-7169-bb13-3e732d36e18d",
+        ]);
+        assert!(
+            short[0].ends_with("e18c") && short[1].ends_with("e18d"),
+            "{short:?}"
+        );
+        assert!(short[0].starts_with("01a20") && short[0].contains('…'));
+        let alike = [
+            "begin-0000000000-1-0000000000-end",
+            "begin-0000000000-2-0000000000-end",
+        ];
+        assert_eq!(table(alike), alike);
     }
 }

@@ -7,6 +7,7 @@ use std::{
 
 use windlass::{
     Client, TaskId,
+    jiff::Timestamp,
     store::{Filter, TaskRecord},
 };
 
@@ -40,6 +41,24 @@ pub(crate) struct SelectArgs {
     yes: bool,
 }
 
+/// What a note says of some of the tasks that filters select.
+#[derive(Clone, Copy)]
+pub(crate) struct Remark {
+    /// Returns whether the note is about the task, at this time.
+    pub(crate) concerns: fn(&TaskRecord, Timestamp) -> bool,
+    /// The rest of the note, after the number of the tasks.
+    pub(crate) text: &'static str,
+}
+
+/// Which of the tasks that filters select an action takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// Returns whether the action takes the task.
+    pub(crate) takes: fn(&TaskRecord) -> bool,
+    /// What is noted before the confirmation.
+    pub(crate) remark: Option<Remark>,
+}
+
 /// The result of the selection.
 pub(crate) enum Choice {
     /// Act on these tasks.
@@ -56,7 +75,20 @@ impl SelectArgs {
         client: &Client,
         out: &Output,
         verb: &str,
-        wanted: fn(&TaskRecord) -> bool,
+        takes: fn(&TaskRecord) -> bool,
+    ) -> Result<Choice, Failure> {
+        let remark = None;
+        self.choose_wanted(client, out, verb, Wanted { takes, remark })
+            .await
+    }
+
+    /// Selects like [`choose`](Self::choose), and notes how many of the tasks of a filter the remark concerns.
+    pub(crate) async fn choose_wanted(
+        &self,
+        client: &Client,
+        out: &Output,
+        verb: &str,
+        wanted: Wanted,
     ) -> Result<Choice, Failure> {
         let filter = self.filter.filter()?;
         match (self.ids.is_empty(), filter.is_all(), self.all) {
@@ -148,19 +180,27 @@ impl SelectArgs {
         out: &Output,
         verb: &str,
         filter: &Filter,
-        wanted: fn(&TaskRecord) -> bool,
+        wanted: Wanted,
     ) -> Result<Choice, Failure> {
         let mut ids = Vec::new();
-        let mut left_out = 0;
+        let (mut left_out, mut remarkable) = (0, 0);
         let mut pages = client.every(filter);
         while let Some(mut records) = pages.next().await? {
             let matching = records.len();
-            records.retain(wanted);
+            records.retain(wanted.takes);
             left_out += matching - records.len();
+            if let Some(remark) = wanted.remark {
+                let now = client.now();
+                let concerned = records.iter().filter(|one| (remark.concerns)(one, now));
+                remarkable += concerned.count();
+            }
             if self.dry_run && !records.is_empty() {
                 view::records(client, out, &records).await?;
             }
             ids.extend(records.into_iter().map(|r| r.task.id));
+        }
+        if let Some(remark) = wanted.remark.filter(|_| remarkable > 0) {
+            out.note(format!("note: {} {}", count(remarkable), remark.text));
         }
         if self.dry_run {
             note_dry_run(out, verb, ids.len());

@@ -207,11 +207,13 @@ impl Client {
     /// [`Error::Invalid`] (field `limit`; field `cursor` for a cursor of another order; the fields of [`Filter::check`]),
     /// [`Error::Unavailable`].
     pub async fn page(&self, query: &Query, cursor: Option<&Cursor>) -> Result<TaskPage, Error> {
-        let span = rules::list::span(query, cursor)?;
-        let tasks = match query.waits {
+        let now = self.now();
+        let span = rules::list::from_now(rules::list::span(query, cursor)?, now);
+        let mut tasks = match query.waits {
             None => self.store.registry().span(&query.filter, span).await?,
             Some(reason) => self.span_that_waits(reason, &query.filter, span).await?,
         };
+        rules::list::retain_late(query.order, &mut tasks, now);
         Ok(rules::list::page(query, cursor, tasks))
     }
 

@@ -190,8 +190,7 @@ impl Exported {
             let waits = e.commands.iter().filter(|c| c.outcome.is_none());
             waits.filter(|c| c.order <= e.state.kept_signals).count()
         };
-        let who =
-            |one: &Option<Box<Pause>>| one.as_ref().map(|one| (one.by.clone(), one.note.clone()));
+        let who = |p: &Option<Box<Pause>>| p.clone().map(|p| (p.by, p.note, p.until, p.waited));
         let last = |last: &Option<LastCommand>| last.as_ref().map(|last| last.outcome.clone());
         let settled = |settled: &[SettledSignal]| -> Vec<_> {
             settled.iter().map(|one| one.outcome.clone()).collect()

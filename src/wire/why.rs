@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use windlass_statemachine::{Kind, TaskState, TaskStatus};
+use windlass_statemachine::{Kind, TaskState, TaskStatus, state::Skipped};
 
 use crate::{
     client::{NotRun, Stats, WaitReason},
@@ -180,6 +180,9 @@ fn present(record: &TaskRecord, now: Timestamp, (sees_nodes, sees_errors): (bool
     }
 }
 
+/// What a task does that slept or waited when it was paused.
+const PAUSED: &str = "it is paused until it is resumed; a resume runs it at once and skips";
+
 fn doing(state: &TaskState, record: &TaskRecord, now: Timestamp, sees_nodes: bool) -> String {
     match (&state.status, &record.node) {
         (_, Some(node)) if sees_nodes => format!("node '{node}' has claimed it"),
@@ -195,7 +198,11 @@ fn doing(state: &TaskState, record: &TaskRecord, now: Timestamp, sees_nodes: boo
             "the tasks that it waits for have ended, and a node will claim it".to_owned()
         }
         (TaskStatus::Sleeping { until }, None) => format!("it sleeps until {until:.0}"),
-        (TaskStatus::Paused, None) => "it is paused until it is resumed".to_owned(),
+        (TaskStatus::Paused, None) => match state.skipped(now) {
+            None => "it is paused until it is resumed".to_owned(),
+            Some(Skipped::Tasks(_)) if !sees_nodes => format!("{PAUSED} its wait for other tasks"),
+            Some(skipped) => format!("{PAUSED} {skipped}"),
+        },
         (TaskStatus::Runnable | TaskStatus::Fault, None) => {
             "it can run, and a node will claim it".to_owned()
         }

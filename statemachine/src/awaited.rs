@@ -143,6 +143,14 @@ impl AwaitedSignal {
         }
     }
 
+    /// Moves the deadline of a wait that goes on to a later time. An earlier time does not change it: a task that wakes
+    /// before its deadline has not waited for its whole time.
+    pub(crate) fn extend(&mut self, due: Timestamp) {
+        if !self.over {
+            self.until = self.until.map(|until| until.max(due));
+        }
+    }
+
     /// Returns the wait that begins with a state that ends at this time.
     pub(crate) fn begun(mut self, until: Option<Timestamp>) -> Self {
         (self.until, self.over, self.expired) = (until, false, false);

@@ -8,6 +8,7 @@ mod pause;
 mod ready;
 mod recent;
 mod report;
+mod skipped;
 mod waits;
 
 #[cfg(feature = "schema")]
@@ -20,6 +21,7 @@ pub use self::{
     pause::Pause,
     recent::Recent,
     report::Report,
+    skipped::Skipped,
 };
 pub use crate::job::FIRST_DATA_VERSION;
 use jiff::Timestamp;
@@ -126,7 +128,7 @@ pub struct TaskState {
     /// same claim. Of an unclaimed one, when its last run began or was released. `None` when that is
     /// [`since`](Self::since), and in other states.
     pub run_since: Option<Timestamp>,
-    /// Who paused the task; `None` when it is not paused.
+    /// Who paused the task, and what the pause interrupted; `None` when it is not paused.
     pub paused: Option<Box<Pause>>,
     /// What the handler keeps from one run to the next.
     pub data: Option<Json>,
@@ -328,7 +330,8 @@ impl TaskState {
 
     /// Returns the state of an unclaimed task after a reschedule, with the next version. With a due time the task is
     /// asleep until then, or runnable when that time is not after `now`; of a task that waits for others the deadline
-    /// changes. Returns `None` for a due time of a task that waits for no time: it is paused, in `fault` or has ended.
+    /// changes. A later time also extends the deadline of a wait for a signal. An earlier time cuts such a wait short: it
+    /// has not expired ([`wait_expired`](Self::wait_expired)). Returns `None` for a due time of a task that waits for no time: it is paused, in `fault` or has ended.
     ///
     /// [`reschedules`](Self::reschedules) counts such writes: a state store beside the coordinator does not get them,
     /// and by the number of the other writes the two find out which of them is ahead.
@@ -361,8 +364,8 @@ impl TaskState {
             self.status = TaskStatus::Sleeping { until: due };
             return Some(self);
         }
-        if let Some(signal) = self.awaited_signal.take_if(|signal| !signal.is_over()) {
-            self.awaited_signal = Some(Box::new(signal.begun(Some(due))));
+        if let Some(signal) = &mut self.awaited_signal {
+            signal.extend(due);
         }
         let status = match self.status {
             TaskStatus::Runnable | TaskStatus::Sleeping { .. } if due > now => {

@@ -162,7 +162,7 @@ pub fn transition(
     next.runs_from(now);
     if kind == ActionKind::Pause {
         // A command that paused the task replaces it when it is settled.
-        next.paused = Some(Box::new(Pause::by_handler()));
+        next.paused = Some(Box::new(Pause::by_handler().interrupting(state)));
     }
     if let Some(signal) = &message.body.awaited_signal {
         let until = match next.status {

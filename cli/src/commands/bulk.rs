@@ -42,6 +42,10 @@ pub(crate) struct Args {
 pub(crate) struct Started {
     /// The number of tasks that match.
     tasks: u64,
+    /// How many of them sleep or wait, or did when they were paused: a resume runs these at once. Absent without such a task,
+    /// and for other actions than pause and resume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipping: Option<u64>,
     /// The task of the operation; absent after a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<TaskId>,
@@ -61,6 +65,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let scope = Scope::default();
     let counted = bulk::dry_run(&client, &filter, action, &scope).await?;
     let number = count(usize::try_from(counted.tasks).unwrap_or(usize::MAX));
+    if counted.skipping > 0 {
+        out.note(format!(
+            "note: {} of them sleep until a time, or wait for tasks or a signal, or did so when they were paused; a resume runs them at once",
+            counted.skipping
+        ));
+    }
     let start = !args.select.is_dry_run() && counted.tasks > 0;
     if start && !args.select.is_confirmed(action.as_str(), &number)? {
         out.note("nothing was changed");
@@ -73,6 +83,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if out.is_json() {
         out.json(&Started {
             tasks: counted.tasks,
+            skipping: Some(counted.skipping).filter(|tasks| *tasks > 0),
             id,
         })?;
         return Ok(Exit::Ok);

@@ -44,8 +44,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "REASON", value_parser = reason, conflicts_with = "watch", help_heading = "Filters")]
     waits: Option<WaitKind>,
 
-    /// Order the tasks by 'submitted', 'due' (sleeping tasks, by their wake-up), 'late' (tasks that wait for a node or for
-    /// a time: the latest first, then by their wake-up), 'ended' (ended tasks) or 'id'. Default:
+    /// Order the tasks by 'submitted', 'due' (sleeping tasks, by their wake-up), 'late' (tasks that wait for a node after
+    /// their time has come, the latest first), 'ended' (ended tasks) or 'id'. Default:
     /// 'submitted'; 'id' on etcd, which reads every task for any other order. Ids that windlass makes are in the order of
     /// their submits
     #[arg(long, value_name = "ORDER", value_parser = order)]
@@ -164,7 +164,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
                 "no sleeping task matches; '--sort due' lists only sleeping tasks, by the time at which they wake"
             }
             Order::Late => {
-                "no task that waits for a node or for a time matches; '--sort late' lists only such tasks"
+                "no task that waits for a node after its time has come matches; '--sort late' lists only such tasks"
             }
             Order::Ended => {
                 "no ended task matches; '--sort ended' lists only ended tasks, by the time of their end"

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use windlass::{
-    Client, Json, Kind, Limit, TaskId,
+    Client, Json, Kind, Limit, TaskId, TaskState,
     store::{Reschedule, TaskRecord},
 };
 
@@ -44,7 +44,7 @@ struct Change {
     to_kind: Option<Kind>,
 
     /// Let runnable and sleeping tasks run at this time (RFC 3339, '2026-11-28 09:30', tomorrow, 'in 2 hours'; days are those of this
-    /// machine's time zone). Filters leave out tasks that wait for others: a time
+    /// machine's time zone). Filters leave out tasks that wait for others or for a signal: a time
     /// would end their wait
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "wait")]
     at: Option<Timestamp>,
@@ -83,9 +83,11 @@ fn is_task(record: &TaskRecord) -> bool {
     is_live(record) && record.task.kind.as_str() != Kind::SCHEDULE
 }
 
-/// Returns whether a filter selects the task for another time: that of a task which waits for others would end its wait.
+/// Returns whether a filter selects the task for another time: that of a task which waits for others or for a signal would
+/// end its wait.
 fn is_movable(record: &TaskRecord) -> bool {
-    is_task(record) && record.state.as_ref().is_ok_and(|s| !s.is_waiting())
+    let waits = |state: &TaskState| state.is_waiting() || state.awaits_signal().is_some();
+    is_task(record) && record.state.as_ref().is_ok_and(|state| !waits(state))
 }
 
 /// Checks the change of one task. A task that does not exist is reported with the others.
@@ -106,9 +108,16 @@ async fn check(
     }
     let kind = to_kind.unwrap_or(&record.task.kind);
     check_props(kind, props.unwrap_or(&record.task.props))?;
-    if due.is_some() && record.state.is_ok_and(|state| state.is_waiting()) {
+    let state = record.state.ok().filter(|_| due.is_some());
+    if state.as_ref().is_some_and(TaskState::is_waiting) {
         out.note(format!(
             "note: task '{id}' waits for other tasks; its wait ends at the new time, whether they have ended or not"
+        ));
+    }
+    if let Some(signal) = state.as_ref().and_then(TaskState::awaits_signal) {
+        out.note(format!(
+            "note: task '{id}' waits for the signal '{}'; its wait ends at the new time, also without the signal",
+            signal.name()
         ));
     }
     Ok(())

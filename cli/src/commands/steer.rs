@@ -1,19 +1,27 @@
 //! `pause`, `resume`, `sleep`, `release`, `checkpoint`, `complete`, `kill`: commands to tasks.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
-use windlass::{Client, Command, Invalid, Kind, Note, statemachine::time::LAST};
+use windlass::{
+    Client, Command, Invalid, Kind, Note, StateKind, TaskId,
+    statemachine::{state::Skipped, time::LAST},
+    store::TaskRecord,
+};
 
 use crate::{
     bulk::{Item, Report},
     exit::{Exit, Failure},
     global::Global,
+    hint::Hint,
     input,
     output::Output,
     parse::{duration, note, time},
-    select::{Choice, SelectArgs, is_live},
+    select::{Choice, Remark, SelectArgs, Wanted, is_live},
     waiting::{Deadline, WaitArgs, nodes_for_a_note, note_unhandled},
 };
 
@@ -151,10 +159,19 @@ pub(crate) async fn execute(
     let out = global.out();
     let action = command.kind().as_str();
     command.check(client.store().clock().now())?;
-    let ids = match args.select.choose(&client, &out, action, is_live).await? {
+    let wanted = Wanted {
+        takes: is_live,
+        remark: remark(&command),
+    };
+    let choice = (args.select).choose_wanted(&client, &out, action, wanted);
+    let ids = match choice.await? {
         Choice::Act(ids) => ids,
         Choice::Done(exit) => return Ok(exit),
     };
+    let mut skips = BTreeMap::new();
+    if wanted.remark.is_some() && !args.select.ids().is_empty() {
+        skips = note_skipped(&client, (&out, &global.hint()), &command, &ids).await;
+    }
     let bar = out.progress(ids.len() as u64, action);
     let mut report = Report::run(action, ids, &bar, |ids| {
         let (client, command) = (&client, command.clone());
@@ -166,11 +183,93 @@ pub(crate) async fn execute(
         }
     })
     .await;
+    for task in report.tasks.iter_mut().filter(|t| t.error.is_none()) {
+        task.skips = skips.remove(&task.id);
+    }
     note_waiting(&client, &out, &report).await;
     if args.wait.wait {
         settle(&client, &out, &mut report.tasks, args.wait.timeout, action).await;
     }
     report.print(&out, &format!("{action} sent"))
+}
+
+/// How many named tasks are read for notes about them.
+const NOTED: usize = 100;
+
+/// Returns what is noted of the tasks of a filter before a command: that a run skips what they wait for.
+fn remark(command: &Command) -> Option<Remark> {
+    let text = match command {
+        Command::Pause => {
+            "sleep until a time, or wait for tasks or a signal: a resume will run them at once"
+        }
+        Command::Run => {
+            "slept until a time, or wait for tasks or a signal: the resume runs them at once"
+        }
+        _ => return None,
+    };
+    let concerns = match command {
+        Command::Pause => |record: &TaskRecord, now| skipped(record, now).is_some(),
+        _ => |record: &TaskRecord, now| is_noted(record, now),
+    };
+    Some(Remark { concerns, text })
+}
+
+fn skipped(record: &TaskRecord, now: Timestamp) -> Option<Skipped<'_>> {
+    record.state.as_ref().ok()?.skipped(now)
+}
+
+/// Returns whether a resume skips more than the sleep that it is to end.
+fn is_noted(record: &TaskRecord, now: Timestamp) -> bool {
+    let sleeps = matches!(&record.state, Ok(state) if state.code() == StateKind::Sleeping);
+    match skipped(record, now) {
+        Some(Skipped::Time(_)) => !sleeps,
+        skipped => skipped.is_some(),
+    }
+}
+
+/// Notes what a run of the named tasks skips: now, or when a resume follows this pause. Returns it for each task.
+async fn note_skipped(
+    client: &Client,
+    (out, hint): (&Output, &Hint),
+    command: &Command,
+    ids: &[TaskId],
+) -> BTreeMap<TaskId, String> {
+    let mut skips = BTreeMap::new();
+    for id in ids.iter().take(NOTED) {
+        let Ok(record) = client.get(id).await else {
+            continue;
+        };
+        let now = client.now();
+        let is_pause = *command == Command::Pause;
+        let Some(skipped) = skipped(&record, now).filter(|_| is_pause || is_noted(&record, now))
+        else {
+            continue;
+        };
+        out.note(match is_pause {
+            true => format!(
+                "note: task '{id}': a resume will run it at once and skip {skipped}{}",
+                sleep_again(hint, id, skipped)
+            ),
+            false => format!("note: task '{id}' runs at once and skips {skipped}"),
+        });
+        skips.insert(id.clone(), skipped.to_string());
+    }
+    skips
+}
+
+/// Returns how a paused task sleeps again; empty for one that did not sleep until a time.
+fn sleep_again(hint: &Hint, id: &TaskId, skipped: Skipped<'_>) -> String {
+    sleep_line(hint, id, skipped).map_or_else(String::new, |line| {
+        format!("; `{line}` lets it sleep again")
+    })
+}
+
+/// Returns the command that lets a paused task sleep again until its time.
+pub(crate) fn sleep_line(hint: &Hint, id: &TaskId, skipped: Skipped<'_>) -> Option<String> {
+    match skipped {
+        Skipped::Time(until) => Some(hint.on_task(&format!("sleep --until {until}"), id)),
+        _ => None,
+    }
 }
 
 /// Notes the kinds for which no live node applies commands.

@@ -1,14 +1,16 @@
 //! `windlass why`: which tasks are not run, why, and what to do.
 
+use std::collections::HashSet;
+
 use windlass::{
-    Kind, StateKind, Task, TaskId, WaitOutcome, Waited,
+    Client, Kind, StateKind, Task, TaskId, WaitOutcome, Waited,
     client::{Cause, NotRun, WaitReason},
-    store::TaskRecord,
+    store::{Error, Filter, Query, TaskRecord},
     wire::{TaskWhyForm, WaitingForm, WhyForm},
 };
 
 use crate::{
-    commands::run::BATCH,
+    commands::{run::BATCH, steer::sleep_line},
     exit::{Exit, Failure},
     filters::{KindFilter, kind_filter},
     global::Global,
@@ -113,7 +115,7 @@ fn no_writes(error: &str, global: &Global) -> Result<(), Failure> {
 }
 
 /// Explains one task.
-async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<Exit, Failure> {
+async fn one(id: &TaskId, global: &Global, client: &Client) -> Result<Exit, Failure> {
     let (out, hint) = (global.out(), global.hint());
     let record = client.get(id).await?;
     let nodes = client.nodes().await?;
@@ -176,10 +178,16 @@ async fn one(id: &TaskId, global: &Global, client: &windlass::Client) -> Result<
             {
                 out.line(format!("   error: {}", one_line(&error.error)))?;
             }
-            out.line(format!("   try: {}", again(&record, &hint)))?;
+            let again = again(&record, client, &hint).await?;
+            out.line(format!("   try: {again}"))?;
         }
         None if is_state(&record, StateKind::Paused) && record.commands == 0 => {
             out.line(format!("   try: {}", hint.on_task("resume", id)))?;
+            let state = record.state.as_ref().ok();
+            let skipped = state.and_then(|state| state.skipped(client.now()));
+            if let Some(line) = skipped.and_then(|skipped| sleep_line(&hint, id, skipped)) {
+                out.line(format!("    or: {line}, to let it sleep again"))?;
+            }
         }
         _ => {}
     }
@@ -199,24 +207,53 @@ fn repeat(task: &Task, hint: &Hint) -> String {
     format!("{run} … again{cwd}, with the same input and options")
 }
 
+/// How many of the latest failed tasks are read to find one that failed because of another.
+const LATEST: u32 = 500;
+
 /// Returns the command that starts a failed task again. One that did not run, because another has to complete first, would fail
-/// again.
-fn again(record: &TaskRecord, hint: &Hint) -> String {
+/// again: the command names the first failed task of that chain, and runs those that failed because of it too.
+async fn again(record: &TaskRecord, client: &Client, hint: &Hint) -> Result<String, Failure> {
     let id = &record.task.id;
-    let waits = record
-        .state
-        .as_ref()
-        .ok()
-        .and_then(|state| state.waits.as_ref());
-    match waits.and_then(|waits| waits.unmet()) {
-        None => hint.on_task("retry", id),
-        Some(Waited {
-            task,
-            outcome: WaitOutcome::Failed | WaitOutcome::Killed,
-            ..
-        }) => hint.on_task("retry --with-dependents", &task),
-        Some(_) => hint.on_task("graph", id),
+    let mut first = id.clone();
+    let mut unmet = unmet_of(record);
+    let mut seen = HashSet::from([id.clone()]);
+    while let Some(waited) = unmet.take() {
+        let is_failed = matches!(waited.outcome, WaitOutcome::Failed | WaitOutcome::Killed);
+        // A circle has no first task.
+        if !is_failed || !seen.insert(waited.task.clone()) {
+            return Ok(hint.on_task("graph", id));
+        }
+        match client.get(&waited.task).await {
+            Ok(before) => unmet = unmet_of(&before),
+            // A retry reads what it can of a quarantined task.
+            Err(Error::Corrupt { .. }) => {}
+            Err(Error::NotFound { .. }) => return Ok(hint.on_task("graph", id)),
+            Err(error) => return Err(error.into()),
+        }
+        first = waited.task;
     }
+    let others = first != *id || has_dependents(client, id).await?;
+    let words = match others {
+        true => "retry --with-dependents",
+        false => "retry",
+    };
+    Ok(hint.on_task(words, &first))
+}
+
+/// Returns the task because of which a failed task did not run.
+fn unmet_of(record: &TaskRecord) -> Option<Waited> {
+    let state = record.state.as_ref().ok();
+    let state = state.filter(|state| state.code() == StateKind::Failed)?;
+    state.waits.as_deref()?.unmet()
+}
+
+/// Returns whether one of the latest failed tasks failed because of this one.
+async fn has_dependents(client: &Client, id: &TaskId) -> Result<bool, Failure> {
+    let filter = Filter::new().states([StateKind::Failed]);
+    let query = Query::new(filter).reversed().limit(LATEST);
+    let page = client.page(&query, None).await?;
+    let mut unmet = page.tasks.iter().filter_map(unmet_of);
+    Ok(unmet.any(|waited| waited.task == *id))
 }
 
 fn is_state(record: &TaskRecord, state: StateKind) -> bool {
@@ -230,7 +267,8 @@ pub(crate) fn resolve(one: &NotRun<'_>, hint: &Hint) -> String {
         Cause::Reason(reason) => remedy(&one.of.kind, reason),
         // A resume of every schedule would start those that somebody has paused on purpose.
         Cause::Paused if one.of.kind.as_str() == Kind::SCHEDULE => "schedule list".to_owned(),
-        Cause::Paused => format!("resume {kind} --state paused"),
+        // A resume runs them all at once, also those that slept or waited: the dry run counts these.
+        Cause::Paused => format!("resume {kind} --state paused --dry-run"),
         Cause::Quarantined => format!("retry {kind} --quarantined"),
         cause => format!("list {kind} --state {}", cause.as_str()),
     };

@@ -68,6 +68,8 @@ fn late_tasks_come_first_and_other_combinations_are_refused_by_name() {
     env.run(&["submit", "k", "--id", "first"]).ok();
     env.run(&["submit", "k", "--id", "second"]).ok();
     env.run(&["submit", "k", "--id", "held", "--paused"]).ok();
+    env.run(&["submit", "k", "--id", "waits", "--after", "held"])
+        .ok();
     let ids = |words: &[&str]| {
         let ran = env
             .run(&[&["list", "--sort", "late", "-o", "json"][..], words].concat())
@@ -78,27 +80,30 @@ fn late_tasks_come_first_and_other_combinations_are_refused_by_name() {
             .map(|task| task["id"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
     };
-    assert_eq!(ids(&[]), ["first", "second", "soon"]);
-    assert_eq!(ids(&["--reverse"]), ["soon", "second", "first"]);
+    // A task that sleeps until a later time, or waits for others, is not late.
+    assert_eq!(ids(&[]), ["first", "second"]);
+    assert_eq!(ids(&["--reverse"]), ["second", "first"]);
     assert_eq!(ids(&["--state", "queued"]), ["first", "second"]);
-    assert_eq!(ids(&["--state", "sleeping"]), ["soon"]);
+    assert!(ids(&["--state", "sleeping"]).is_empty());
+    env.run(&["list", "--sort", "late", "--waits", "tasks"])
+        .fails(2, &["--sort: 'late' lists only", "'tasks'"]);
     for state in ["paused", "failed", "running"] {
         env.run(&["list", "--sort", "late", "--state", state])
             .fails(
                 2,
                 &[
-                    "--sort: 'late' lists only tasks that wait for a node or for a time",
+                    "--sort: 'late' lists only tasks that wait for a node after their time",
                     state,
                 ],
             );
     }
-    let page = env.run(&["list", "--sort", "late", "--limit", "2"]).ok();
+    let page = env.run(&["list", "--sort", "late", "--limit", "1"]).ok();
     let cursor = page
         .err
         .split_whitespace()
         .skip_while(|w| *w != "--cursor")
         .nth(1);
-    assert_eq!(ids(&["--cursor", cursor.unwrap()]), ["soon"]);
+    assert_eq!(ids(&["--cursor", cursor.unwrap()]), ["second"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -160,3 +160,70 @@ async fn retry_starts_again_and_delete_ends_everything() {
     env.run(&["delete", "s"]).fails(3, &[]);
     node.shutdown().await;
 }
+
+/// Regression: a pause and a resume ran a task at once that was to start later or waited for others, without a word.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_and_a_resume_name_what_they_skip() {
+    let env = Env::new();
+    let at = "2100-01-02T03:04:05Z";
+    env.run(&["submit", "stay", "--id", "held", "--paused"])
+        .ok();
+    for words in [
+        &["--id", "later", "--start-at", at][..],
+        &["--id", "waits", "--after-ok", "held"],
+        &["--id", "runs"],
+    ] {
+        env.run(&[&["submit", "stay"][..], words].concat()).ok();
+    }
+    let node = env.node("n1").await;
+    let wait = ["--wait", "--timeout", "30s"];
+    let paused = env.run(&[&["pause", "later"][..], &wait].concat()).ok();
+    let sleep = format!("windlass sleep --until {at} later");
+    let skips = format!("its sleep until {at}");
+    for part in [
+        &format!("a resume will run it at once and skip {skips}"),
+        &sleep,
+    ] {
+        assert!(paused.err.contains(part), "{part}: {paused:?}");
+    }
+    let why = env.run(&["why", "later"]).ok().out;
+    for part in [
+        &format!("a resume runs it at once and skips {skips}\n"),
+        "try: windlass resume later\n",
+        &sleep,
+    ] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    let by = &env.json(&["get", "later"])["paused_by"];
+    assert_eq!(by["until"], at, "{by}");
+    let paused = env.json(&[&["pause", "waits"][..], &wait].concat());
+    let task = "its wait for task 'held'";
+    assert_eq!(paused["tasks"][0]["skips"], task, "{paused}");
+    let runs = env.run(&[&["pause", "runs"][..], &wait].concat()).ok();
+    assert!(!runs.err.contains("skip"), "{runs:?}");
+
+    // The sleep that the pause has named restores the time.
+    let words = ["sleep", "--until", at, "later"];
+    env.run(&[&words[..], &wait].concat()).ok();
+    let later = env.json(&["get", "later"]);
+    assert_eq!(
+        (&later["state"], &later["until"]),
+        (&json!("sleeping"), &json!(at))
+    );
+    let dry = ["resume", "--kind", "stay", "--state", "paused", "--dry-run"];
+    let dry = env.run(&dry).ok();
+    assert!(
+        dry.err.contains("note: 1 task slept until a time"),
+        "{dry:?}"
+    );
+    let all = env.json(&["bulk", "pause", "--kind", "stay", "--dry-run"]);
+    assert_eq!(
+        (&all["tasks"], &all["skipping"]),
+        (&json!(4), &json!(2)),
+        "{all}"
+    );
+    let resumed = env.run(&[&["resume", "waits"][..], &wait].concat()).ok();
+    let says = format!("note: task 'waits' runs at once and skips {task}\n");
+    assert!(resumed.err.contains(&says), "{resumed:?}");
+    node.shutdown().await;
+}

@@ -53,7 +53,17 @@ fn why_names_every_reason_with_a_command_that_acts_on_its_tasks() {
 
     let paused = waiting.iter().find(|one| one["reason"] == "paused");
     let resume = words(paused.unwrap());
-    let resume: Vec<&str> = resume.iter().map(String::as_str).collect();
+    let mut resume: Vec<&str> = resume.iter().map(String::as_str).collect();
+    let dry = env.run(&resume).ok();
+    assert!(
+        dry.err.contains("resume") || dry.err.contains("run"),
+        "{dry:?}"
+    );
+    assert_eq!(
+        resume.pop(),
+        Some("--dry-run"),
+        "a resume runs tasks that slept at once"
+    );
     env.run(&[&resume[..], &["--yes"]].concat()).ok();
     assert_eq!(
         env.json(&["get", "p"])["commands"][0]["command"],
@@ -90,7 +100,8 @@ fn why_explains_one_task() {
     assert_eq!(both.code, 2, "{}", both.err);
 }
 
-/// Regression: for a task that did not run, because another had failed, the line said to retry it. It failed again.
+/// Regression: for a task that did not run, because another had failed, the line said to retry it. It failed again. Later the
+/// line named the direct predecessor, which failed again too, and left out the dependents of the first task.
 #[test]
 fn why_names_the_task_to_retry_first() {
     let env = Env::new();
@@ -99,6 +110,7 @@ fn why_names_the_task_to_retry_first() {
         ("-next", Some("first"), "true"),
         ("third", Some("-next"), "true"),
         ("lone", Some("missing"), "true"),
+        ("alone", None, "exit 1"),
     ] {
         let id = format!("--id={id}");
         let mut words = vec!["submit", &id, "--retry", "never", "--shell", command];
@@ -109,9 +121,10 @@ fn why_names_the_task_to_retry_first() {
     }
     env.run(&["worker", "--until-idle"]).ok();
     for (id, says) in [
-        ("first", "try: windlass retry first"),
+        ("first", "try: windlass retry --with-dependents first"),
         ("-next", "try: windlass retry --with-dependents first"),
-        ("third", "try: windlass retry --with-dependents -- -next"),
+        ("third", "try: windlass retry --with-dependents first"),
+        ("alone", "try: windlass retry alone"),
         ("lone", "try: windlass graph lone"),
     ] {
         let text = env.run(&["why", "--", id]).ok().out;

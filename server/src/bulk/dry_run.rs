@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use windlass::{
     Client, Invalid, NewTask, StateKind, TaskId,
-    store::{Cursor, Error, Filter, Order, Query, TaskPage},
+    store::{Cursor, Error, Filter, Order, Query, TaskPage, TaskRecord},
 };
 
 use super::{
@@ -28,6 +28,9 @@ const PAGE: u32 = 1000;
 pub struct Count {
     /// How many tasks match.
     pub tasks: u64,
+    /// How many of them sleep until a time, or wait for tasks or a signal, or did when they were paused: a resume runs these at
+    /// once. 0 for an action that neither pauses nor resumes.
+    pub skipping: u64,
     /// When they were counted.
     pub at: Timestamp,
     /// The key with which the operation can be started, for ten minutes.
@@ -71,9 +74,10 @@ pub async fn dry_run(
         at: client.now(),
         newest: newest(client).await?,
     };
-    let tasks = count(client, (filter, action), scope, dry_run.before()).await?;
+    let (tasks, skipping) = count(client, (filter, action), scope, dry_run.before()).await?;
     Ok(Count {
         tasks,
+        skipping,
         at: dry_run.at,
         key: dry_run.key(filter, action, tasks),
     })
@@ -104,7 +108,7 @@ pub async fn start(
         let what = "is older than ten minutes; make another dry run";
         return Err(Invalid::new("key", what).into());
     }
-    let found = count(client, (&filter, action), scope, dry_run.before()).await?;
+    let (found, _) = count(client, (&filter, action), scope, dry_run.before()).await?;
     if found > tasks {
         let what = format!("is {tasks}, and {found} match now; make another dry run");
         return Err(Invalid::new("tasks", what).into());
@@ -125,14 +129,20 @@ pub async fn start(
     Ok(client.submit(task).await?.into_id())
 }
 
-/// Counts the tasks that match and were submitted before the dry run.
+/// Counts the tasks that match and were submitted before the dry run, and how many of them a resume runs at once.
 async fn count(
     client: &Client,
     (filter, action): (&BulkFilter, BulkAction),
     scope: &Scope,
     before: Before,
-) -> Result<u64, Error> {
-    let (mut found, mut read, mut cursor) = (0, 0, None);
+) -> Result<(u64, u64), Error> {
+    let (mut found, mut skipping, mut read, mut cursor) = (0, 0, 0, None);
+    let resumes = matches!(action, BulkAction::Pause | BulkAction::Resume);
+    let now = client.now();
+    let skips = |task: &TaskRecord| {
+        let state = task.state.as_ref().ok();
+        resumes && state.is_some_and(|state| state.skipped(now).is_some())
+    };
     loop {
         let page = page(client, (filter, action), PAGE, cursor.as_ref()).await?;
         read += page.tasks.len() as u64;
@@ -140,7 +150,10 @@ async fn count(
             .tasks
             .iter()
             .filter(|task| concerns(task, filter, scope, before));
-        found += of_caller.count() as u64;
+        for task in of_caller {
+            found += 1;
+            skipping += u64::from(skips(task));
+        }
         if read > MOST {
             let what = format!(
                 "selects more than {MOST} tasks; select fewer, for example by the time of their submit"
@@ -149,7 +162,7 @@ async fn count(
         }
         match page.next {
             Some(next) => cursor = Some(next),
-            None => return Ok(found),
+            None => return Ok((found, skipping)),
         }
     }
 }

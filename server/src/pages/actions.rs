@@ -109,6 +109,7 @@ pub(super) fn offer(page: &Page, task: &Record) -> Markup {
                         details data-key="pause" {
                             summary { "Pause with a note…" }
                             form.box method="post" action={ (path) "/commands/pause" } {
+                                @if task.state == "sleeping" { p { "A resume will run it at once: it skips its sleep or its wait." } }
                                 label { "Why " input name="note" required maxlength="500" autocomplete="off"; }
                                 button { "Pause it" }
                             }

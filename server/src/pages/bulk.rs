@@ -24,6 +24,7 @@ const SHOWN: &str = "10";
 #[derive(Deserialize)]
 struct Counted {
     tasks: u64,
+    skipping: u64,
     key: String,
 }
 
@@ -143,6 +144,8 @@ pub(super) async fn show(page: Page) -> Answer {
             @if counted.tasks == 0 { p.none { "No task matches." } } @else {
                 @if is_all && has_error { p.error { "These are all tasks of the store that it may change and that had any error." } }
                 @else if is_all { p.error { "No filter is given: these are all tasks of the store that it may change." } }
+                @if counted.skipping > 0 { p { (counted.skipping) " of them sleep until a time, or wait for tasks or a signal, or did so \
+                     when they were paused. A resume runs them at once." } }
                 p { "A task in the background does it: it can be paused, goes on after a crash, and names each task that it could not \
                      change. Tasks that are submitted from now on are left alone." }
                 form method="post" action={ (page.base) "/bulk" } {

@@ -29,6 +29,20 @@ struct Count {
     kind: String,
     state: String,
     tasks: u64,
+    claimed: u64,
+}
+
+impl Count {
+    /// Returns the numbers by the states that lists show: a runnable task is running or queued.
+    fn shown(&self) -> [(&str, u64); 2] {
+        match self.state.as_str() {
+            "runnable" => [
+                ("running", self.claimed),
+                ("queued", self.tasks.saturating_sub(self.claimed)),
+            ],
+            state => [(state, self.tasks), (state, 0)],
+        }
+    }
 }
 
 /// What holds tasks back.
@@ -140,14 +154,14 @@ fn filter(one: &Waiting) -> [(&str, &str); 2] {
 fn table(page: &Page, counts: &[Count], stats: Option<&Stats>) -> Markup {
     let mut kinds: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
     for count in counts {
-        kinds
-            .entry(&count.kind)
-            .or_default()
-            .insert(&count.state, count.tasks);
+        let of = kinds.entry(&count.kind).or_default();
+        for (state, tasks) in count.shown() {
+            *of.entry(state).or_default() += tasks;
+        }
     }
     let total = |state: &str| -> u64 { kinds.values().filter_map(|of| of.get(state)).sum() };
     // In this order.
-    let states = text::STATES.into_iter().chain(["quarantined"]);
+    let states = text::STATE_WORDS.into_iter().chain(["quarantined"]);
     let shown_states: Vec<&str> = states.filter(|state| total(state) > 0).collect();
     let oldest = |kind: &str| {
         let of = stats?.kinds.iter().find(|of| of.kind.as_str() == kind)?;

@@ -1,5 +1,7 @@
 //! A task: what it is, why it waits, what has happened to it, and what can be done.
 
+use std::collections::HashSet;
+
 use axum::extract::Path;
 use maud::{Markup, html};
 use windlass::{Kind, WaitOutcome, Waits};
@@ -9,7 +11,7 @@ use super::{
     form::{Fields, encoded},
     frame::{Page, Place},
     people,
-    record::Record,
+    record::{Graph, Record},
     rows,
     seen::{Seen, see},
     text, timeline, tree, value,
@@ -133,7 +135,7 @@ fn why(page: &Page, seen: &Seen) -> Markup {
         _ if task.state == "sleeping" && task.node.is_none() => {
             (Some(cli::on("resume", &task.id)), None)
         }
-        _ if task.state == "failed" => (Some(again(task)), None),
+        _ if task.state == "failed" => (Some(again(task, seen.graph.as_ref())), None),
         _ => (None, None),
     };
     let link = link.filter(|(path, _)| page.sees_everything() || path.starts_with("/tasks"));
@@ -155,15 +157,34 @@ fn why(page: &Page, seen: &Seen) -> Markup {
 }
 
 /// Returns the command that starts a failed task again. One that did not run, because another has to complete first, would fail
-/// again.
-fn again(task: &Record) -> String {
+/// again: the command names the first failed task of that chain.
+fn again(task: &Record, graph: Option<&Graph>) -> String {
     let unmet = task.waits_for.as_ref().and_then(Waits::unmet);
     match unmet.map(|one| (one.outcome, one.task)) {
         None => cli::on("retry", &task.id),
-        Some((WaitOutcome::Failed | WaitOutcome::Killed, first)) => {
-            cli::on("retry --with-dependents", first.as_str())
+        Some((WaitOutcome::Failed | WaitOutcome::Killed, before)) => {
+            let first = graph.map_or(before.as_str(), |graph| {
+                first_failed(graph, before.as_str())
+            });
+            cli::on("retry --with-dependents", first)
         }
         Some(_) => cli::on("graph", &task.id),
+    }
+}
+
+/// Returns the first task that failed or was killed before this one in the graph.
+fn first_failed<'a>(graph: &'a Graph, of: &'a str) -> &'a str {
+    let ended = graph.tasks.iter();
+    let ended = ended.filter(|one| matches!(&*one.state, "failed" | "killed"));
+    let ended: HashSet<&str> = ended.map(|one| &*one.id).collect();
+    let (mut first, mut seen) = (of, HashSet::from([of]));
+    loop {
+        let before = graph.edges.iter().filter(|edge| edge.task == first);
+        let mut before = before.map(|edge| &*edge.waits_for);
+        match before.find(|id| ended.contains(id) && seen.insert(id)) {
+            Some(id) => first = id,
+            None => return first,
+        }
     }
 }
 

@@ -16,17 +16,6 @@ pub(super) const STATE_WORDS: [&str; 9] = [
     "killed",
 ];
 
-/// The states of tasks, as counts have them.
-pub(super) const STATES: [&str; 7] = [
-    "runnable",
-    "sleeping",
-    "paused",
-    "fault",
-    "completed",
-    "failed",
-    "killed",
-];
-
 /// The most characters of an id, a kind or a name in a table.
 const NAME: usize = 72;
 

@@ -49,6 +49,9 @@ pub(super) struct BulkForm {
 pub(super) struct CountForm {
     /// How many tasks match.
     tasks: u64,
+    /// How many of them sleep until a time, or wait for tasks or a signal, or did when they were paused: a resume runs these at
+    /// once. 0 for an action that neither pauses nor resumes.
+    skipping: u64,
     /// Starts the operation, together with `tasks`.
     key: String,
     /// When they were counted. The key is valid for ten minutes.
@@ -91,6 +94,7 @@ pub(super) async fn bulk(
             let count = dry_run(by.client(), &form.filter, form.action, &by.scope).await?;
             json(&CountForm {
                 tasks: count.tasks,
+                skipping: count.skipping,
                 key: count.key,
                 at: count.at,
             })

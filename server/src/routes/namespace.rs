@@ -118,6 +118,8 @@ pub(super) struct CountForm {
     /// The state; `quarantined` for tasks whose record cannot be read.
     state: &'static str,
     tasks: u64,
+    /// How many of them a node has claimed: of the runnable ones, those that run.
+    claimed: u64,
 }
 
 #[derive(Serialize)]
@@ -138,6 +140,7 @@ pub(super) async fn counts(by: Reader, params: Params) -> Result<Response, Probl
         kind: count.kind.to_string(),
         state: count.state.map_or("quarantined", StateKind::as_str),
         tasks: count.tasks,
+        claimed: count.claimed,
     };
     json(&CountsForm {
         counts: counts.map(form).collect(),

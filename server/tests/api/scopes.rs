@@ -99,7 +99,7 @@ async fn a_list_has_only_tasks_of_the_scope_whatever_the_filter_is() {
     let counts = kit.call_as(&token, "GET /v1/counts", "").await.json();
     assert_eq!(
         counts["counts"],
-        json!([{"kind":"mail","state":"runnable","tasks":1}])
+        json!([{"kind":"mail","state":"runnable","tasks":1,"claimed":0}])
     );
     for line in ["GET /v1/nodes", "GET /v1/limits", "GET /v1/audit"] {
         assert_eq!(

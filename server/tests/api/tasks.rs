@@ -140,7 +140,7 @@ async fn lines_are_submitted_in_turns_and_each_has_an_answer() {
     let counts = kit.get("/v1/counts").await.json();
     assert_eq!(
         counts,
-        json!({"counts":[{"kind":"k","state":"runnable","tasks":2000}]})
+        json!({"counts":[{"kind":"k","state":"runnable","tasks":2000,"claimed":0}]})
     );
 }
 

@@ -3,9 +3,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
+use windlass_statemachine::TaskState;
 
 use super::{
-    row::{LeaseRow, WorkerRow},
+    row::{LeaseRow, Row, Saved, WorkerRow},
     world::World,
 };
 use crate::store::{ChangeKind, Error, Lease, NodeSpec, NodeStatus, copy::Copied, rules};
@@ -48,6 +49,13 @@ impl World {
                 continue;
             };
             let fence = owner.fence;
+            if let Some(Row {
+                saved: Saved::State(state),
+                ..
+            }) = self.tasks.get_mut(&task)
+            {
+                **state = TaskState::clone(state).unclaimed(now);
+            }
             let what = if lost {
                 if let Some(row) = self.tasks.get_mut(&task) {
                     row.abandoned = Some(lease.spec.name.clone());

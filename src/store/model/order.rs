@@ -16,9 +16,9 @@ pub enum Order {
     /// By the time of their wake-up. Only sleeping tasks are listed: a runnable task waits for no time. A query for other
     /// tasks is refused.
     Due,
-    /// By how late they are: of tasks that no node has claimed, first those whose time has come, the latest first, then
-    /// sleeping ones by the time of their wake-up. Paused, running and ended tasks are not listed. A query for
-    /// other tasks is refused. Every live task is read; on SQLite only the runnable ones.
+    /// By how late they are: the tasks that no node has claimed and whose time has come, the latest first. Tasks that sleep
+    /// until a later time or wait for others are not listed, nor are paused, running and ended ones. A query for other
+    /// tasks is refused. Every live task is read; on SQLite only the runnable ones.
     Late,
     /// By the time of their end. Only ended tasks are listed. A query for other tasks is refused.
     Ended,

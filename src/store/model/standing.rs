@@ -13,7 +13,8 @@ use super::record::TaskRecord;
 pub enum Shown {
     /// A runnable task that a node has claimed: its handler runs.
     Running,
-    /// A runnable task that no node has claimed: it waits for one.
+    /// A runnable task that no node has claimed: it waits for one. A sleeping task whose time has come is not queued: it
+    /// stays sleeping, and is [late](Standing::late), until a node claims it.
     Queued,
     /// A task in another state of the machine.
     State(StateKind),
@@ -149,7 +150,13 @@ mod tests {
         let claimed = TaskState::new(at(10)).claimed(Fence(1), None, at(20));
         let released = transition(&claimed, &Message::release(), at(500)).unwrap();
         assert_eq!(standing(&released, false, 530), ("queued", 500, Some(30)));
-        // The node that ran it was lost: nothing was written since the claim.
+        // The node that ran it has left, or was lost.
+        let left = claimed.clone().unclaimed(at(25));
+        assert_eq!(standing(&left, false, 30), ("queued", 25, Some(5)));
+        assert_eq!(left.version, claimed.version);
+        let asleep = TaskState::submitted(Some(at(100)), at(0)).unclaimed(at(25));
+        assert_eq!(standing(&asleep, false, 103), ("sleeping", 0, Some(3)));
+        // A store that does not write the loss of a claim has only the time of the claim.
         assert_eq!(standing(&claimed, false, 30), ("queued", 20, Some(10)));
         let again = transition(&claimed, &Message::run(), at(60)).unwrap();
         assert_eq!(standing(&again, true, 90), ("running", 60, None));

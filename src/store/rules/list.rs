@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use windlass_statemachine::{Invalid, Json, StateKind, TaskState, TaskStatus};
 
 use crate::store::{
@@ -92,7 +93,7 @@ fn check_order(query: &Query) -> Result<(), Error> {
         .find(|state| !is_listed(*state));
     let waits = query.waits.filter(|of| match query.order {
         Order::Due => *of != WaitKind::Tasks,
-        Order::Late => matches!(of, WaitKind::Lost | WaitKind::Signal),
+        Order::Late => matches!(of, WaitKind::Lost | WaitKind::Signal | WaitKind::Tasks),
         _ => true,
     });
     let has_states = !filter.states.is_empty();
@@ -113,7 +114,7 @@ fn check_order(query: &Query) -> Result<(), Error> {
     let lists = match query.order {
         Order::Due => "'due' lists only sleeping tasks, by the time at which they wake",
         Order::Late => {
-            "'late' lists only tasks that wait for a node or for a time, the latest first"
+            "'late' lists only tasks that wait for a node after their time has come, the latest first"
         }
         _ => "'ended' lists only ended tasks, by the time of their end",
     };
@@ -160,6 +161,29 @@ pub(crate) fn span(query: &Query, cursor: Option<&Cursor>) -> Result<Span, Error
         without_props: query.without_props && query.filter.props.is_empty(),
         only_waiting: false,
     })
+}
+
+/// Lets a list by lateness that begins with the last task begin at this time: later wake-ups, among them those of tasks that
+/// wait for others, are not late.
+pub(crate) fn from_now(mut span: Span, now: Timestamp) -> Span {
+    if span.order == Order::Late && !span.ascending {
+        let last = Place {
+            at: now.as_microsecond(),
+            order: i64::MAX as u64,
+            id: None,
+        };
+        let after = span.after.take().unwrap_or_else(|| last.clone());
+        span.after = Some(after.min(last));
+    }
+    span
+}
+
+/// Leaves the tasks that are not late out of a list by lateness: those that sleep until a time after `now`, and those that wait
+/// for other tasks. They come last, so no task that is late follows them.
+pub(crate) fn retain_late(order: Order, tasks: &mut Vec<TaskRecord>, now: Timestamp) {
+    if order == Order::Late {
+        tasks.retain(|record| record.state.as_ref().is_ok_and(|state| state.is_due(now)));
+    }
 }
 
 /// Returns the page for the tasks of its [`span`].

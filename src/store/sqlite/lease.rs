@@ -9,6 +9,7 @@ use super::{
     batch::{Batch, Lost, Sql},
     boot::LeaseClock,
     codes::{Log, to_code},
+    columns,
     counts::{Group, Move, group_columns},
     errors::Stop,
     limits, open,
@@ -148,21 +149,30 @@ pub(super) fn end_all(batch: &mut Batch<'_>) -> Sql<()> {
 pub(super) fn end_claims(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     let claims = batch.all(
         concat!(
-            "SELECT s.n, s.last, s.fence, s.limited, ",
+            "SELECT s.n, s.last, s.fence, s.limited, s.state, ",
             group_columns!(),
             " FROM windlass_states s WHERE s.owner = ?1 ORDER BY s.n"
         ),
         [lease],
         |row| {
-            let group = Group::read(row, 4)?;
+            let group = Group::read(row, 5)?;
+            let could_run = to_code(group.code) == Some(StateKind::Runnable);
+            // What cannot be read stays as it is: the next claim quarantines it.
+            let state = match could_run {
+                true => columns::state(row, 4)?.ok(),
+                false => None,
+            };
             Ok((
                 (row.get(0)?, row.get(1)?, row.get(2)?),
                 (row.get(3)?, group),
+                (could_run, state),
             ))
         },
     )?;
-    for &((n, last, fence), (limited, group)) in &claims {
-        let could_run = to_code(group.code) == Some(StateKind::Runnable);
+    let count = claims.len();
+    for ((n, last, fence), (limited, group), (could_run, state)) in claims {
+        let state = state.map(|state| state.unclaimed(batch.now));
+        let state = state.and_then(|state| serde_json::to_string(&state).ok());
         let claimed = false;
         let log = match lost_by {
             Some(_) => Log::lost(fence),
@@ -170,13 +180,13 @@ pub(super) fn end_claims(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str
         };
         let seq = batch.change(n, last, log)?;
         batch.write_state(
-            "UPDATE windlass_states SET owner = NULL, lost_by = ?2, last = ?3 WHERE n = ?1",
-            (n, lost_by, seq),
+            "UPDATE windlass_states SET owner = NULL, lost_by = ?2, last = ?3, state = ifnull(?4, state) WHERE n = ?1",
+            (n, lost_by, seq, state),
             Move::between(group, Group { claimed, ..group }),
         )?;
         limits::claim_ended(batch, n, limited, could_run)?;
     }
-    Ok(claims.len())
+    Ok(count)
 }
 
 /// Returns whether the lease is live. The transaction has already ended expired leases.

@@ -94,7 +94,7 @@ pub async fn a_task_waits_for_a_signal(harness: &dyn Harness) {
     kit.assert_counted("a deletion").await;
 }
 
-/// The deadline of a wait ends it with the claim; a reschedule moves the deadline, or ends the wait.
+/// The deadline of a wait ends it with the claim; a reschedule moves the deadline, or ends the wait, which has not expired.
 pub async fn the_deadline_ends_a_wait_for_a_signal(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     let mut soon = kit.claimed(&node, "soon").await;
@@ -140,6 +140,7 @@ pub async fn the_deadline_ends_a_wait_for_a_signal(harness: &dyn Harness) {
     let change = Reschedule::new(id("later")).due(kit.now());
     kit.apply(&Transaction::new().reschedule(change)).await;
     assert!(kit.awaiting().await.is_empty());
+    assert!(!kit.state("later").await.wait_expired(), "it was cut short");
     kit.assert_counted("a deadline that has passed").await;
 }
 

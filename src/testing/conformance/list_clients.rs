@@ -162,6 +162,7 @@ macro_rules! __conformance_of_clients {
             }
             standings {
                 runnable_tasks_are_running_or_queued,
+                a_task_waits_since_its_claim_has_ended,
                 a_list_by_lateness_has_the_latest_first,
             }
             notes {

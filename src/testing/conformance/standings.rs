@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_statemachine::{Message, StateKind};
+use windlass_statemachine::{Message, StateKind, waits::Waits};
 
 use super::{
     Harness,
@@ -58,8 +58,27 @@ pub async fn runnable_tasks_are_running_or_queued(harness: &dyn Harness) {
     assert_eq!(selected(&kit, &["queued"]).await, ["a", "b"]);
 }
 
-/// A list by lateness has the tasks that wait for a node, the latest first, then the sleeping tasks by their wake-up. A
-/// released task is late since its release.
+/// A task whose node leaves waits since then, as after a release, and not since its run began. So does the task of a lost
+/// node, in a store that writes the loss before the next claim.
+pub async fn a_task_waits_since_its_claim_has_ended(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    kit.claimed(&node, "left").await;
+    let before = kit.state("left").await;
+    tokio::time::sleep(Duration::from_millis(3)).await;
+    kit.coordinator().leave(&node).await.expect("a leave");
+    let record = kit.get("left").await;
+    let standing = Standing::of(&record, kit.now());
+    assert_eq!(standing.shown, Shown::Queued);
+    assert!(standing.since > before.ready(), "{standing:?}, {before:?}");
+    let after = kit.state("left").await;
+    assert_eq!(after.version, before.version, "the task has not progressed");
+    let other = kit.node("other").await;
+    let again = kit.claim(&other, "left").await;
+    assert_eq!(again.state.attempts, 0, "a claim that was released");
+}
+
+/// A list by lateness has the tasks that wait for a node, and the sleeping ones whose time has come, the latest first. It has
+/// no task that sleeps until a later time or waits for others. A released task is late since its release.
 pub async fn a_list_by_lateness_has_the_latest_first(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
     // The times of tasks differ by more than stores round them.
@@ -81,7 +100,16 @@ pub async fn a_list_by_lateness_has_the_latest_first(harness: &dyn Harness) {
     let mut paused = kit.claimed(&node, "paused").await;
     kit.commit(&mut paused, &Message::pause()).await;
     let query = Query::new(Filter::new()).order(Order::Late);
-    let all = ["first", "second", "released", "soon", "later"];
+    let mut waits = task("waits");
+    waits.waits = Some(Box::new(Waits::new("after", ["paused"]).expect("a wait")));
+    one(kit.registry().submit(vec![fresh(waits)]).await).expect("a submit");
+    let mut overdue = task("overdue");
+    overdue.start_at = Some(kit.later(Duration::from_millis(20)));
+    one(kit.registry().submit(vec![fresh(overdue)]).await).expect("a submit");
+    while !kit.state("overdue").await.is_due(kit.now()) {
+        pause().await;
+    }
+    let all = ["first", "second", "released", "overdue"];
     assert_lists(&kit, query.clone(), &all).await;
     let of = |words: [&str; 1]| {
         let words = words.map(|word| word.parse::<StateWord>().expect("a word"));
@@ -90,7 +118,7 @@ pub async fn a_list_by_lateness_has_the_latest_first(harness: &dyn Harness) {
         query
     };
     assert_lists(&kit, of(["queued"]), &["first", "second", "released"]).await;
-    assert_lists(&kit, of(["sleeping"]), &["soon", "later"]).await;
+    assert_lists(&kit, of(["sleeping"]), &["overdue"]).await;
     let one = Filter::new().ids([id("second"), id("runs")]);
     assert_lists(
         &kit,

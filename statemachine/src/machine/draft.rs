@@ -98,7 +98,8 @@ impl Draft {
         let order = waiting.command.order;
         let is_pause = waiting.command.command == Command::Pause;
         if is_pause && outcome.is_applied() && self.state.code() == StateKind::Paused {
-            self.state.paused = Some(Box::new(Pause::of(&waiting.command)));
+            let pause = Pause::of(&waiting.command).interrupting(&self.state);
+            self.state.paused = Some(Box::new(pause));
         }
         self.state.last_command = Some(LastCommand {
             order,

@@ -1,10 +1,11 @@
-//! [`Pause`]: who paused a task.
+//! [`Pause`]: who paused a task, and what the pause interrupted.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Author, Note, QueuedCommand};
+use crate::{Author, Note, QueuedCommand, TaskState, TaskStatus, waits::NO_DEADLINE};
 
-/// Who paused a task, and why. The state of a paused task has it, unless a program that does not know it wrote the
+/// Who paused a task, why, and what the pause interrupted. The state of a paused task has it, unless a program that does not know it wrote the
 /// state.
 ///
 /// # Example
@@ -31,6 +32,12 @@ pub struct Pause {
     /// Why the command was sent, if its sender wrote a note.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Note>,
+    /// When the task was to wake, if it slept until a time. A resume runs it at once, also before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// Whether the task waited for other tasks. A resume runs it without waiting for them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waited: bool,
 }
 
 impl Pause {
@@ -40,12 +47,28 @@ impl Pause {
             command: Some(command.order),
             by: command.by.clone(),
             note: command.note.clone(),
+            ..Self::default()
         }
     }
 
     /// Returns the pause by the handler of the task.
     pub fn by_handler() -> Self {
         Self::default()
+    }
+
+    /// Adds what the pause of a task in this state interrupts. A second pause adds what the first one interrupted.
+    pub(crate) fn interrupting(mut self, state: &TaskState) -> Self {
+        match (&state.status, &state.paused) {
+            (TaskStatus::Sleeping { until }, _) => {
+                self.until = Some(*until).filter(|until| *until != NO_DEADLINE);
+                self.waited = state.is_waiting();
+            }
+            (TaskStatus::Paused, Some(first)) => {
+                (self.until, self.waited) = (first.until, first.waited);
+            }
+            _ => {}
+        }
+        self
     }
 }
 

@@ -12,6 +12,24 @@ impl TaskState {
         Some(self.run_since.map_or(due, |ran| ran.max(due)))
     }
 
+    /// Returns the state of a task whose claim has ended without a message: its node has left or was lost. A runnable task
+    /// waits for the next claim from `now` on. The version does not change.
+    ///
+    /// ```
+    /// use windlass_statemachine::{Fence, TaskState};
+    /// use jiff::{SignedDuration, Timestamp};
+    ///
+    /// let began = Timestamp::UNIX_EPOCH;
+    /// let left = began + SignedDuration::from_hours(1);
+    /// let claimed = TaskState::new(began).claimed(Fence(1), None, began);
+    /// assert_eq!(claimed.unclaimed(left).ready(), Some(left));
+    /// ```
+    #[must_use]
+    pub fn unclaimed(mut self, now: Timestamp) -> Self {
+        self.runs_from(now);
+        self
+    }
+
     /// Notes that the next run begins now, if the task is runnable.
     pub(crate) fn runs_from(&mut self, now: Timestamp) {
         let is_later = self.code() == StateKind::Runnable && now != self.since;

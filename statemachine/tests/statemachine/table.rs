@@ -163,7 +163,11 @@ fn all_56_cells_are_those_of_the_design() {
                 let runs_again = to == from && to == StateKind::Runnable;
                 expected.run_since = runs_again.then_some(now);
                 let is_pause = kind == ActionKind::Pause;
-                expected.paused = is_pause.then(|| Box::new(Pause::by_handler()));
+                let mut pause = Pause::by_handler();
+                if let TaskStatus::Sleeping { until } = before.status {
+                    pause.until = Some(until);
+                }
+                expected.paused = is_pause.then(|| Box::new(pause));
                 if let Some(data) = data {
                     expected.replace_data(Some(data), now);
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use windlass::{
     Message,
-    store::{ChangeKind, Coordinator, Error, Event, NodeStatus, Registry},
+    store::{ChangeKind, Coordinator, Error, Event, NodeStatus, Registry, Shown, Standing},
 };
 
 use super::support::*;
@@ -51,6 +51,26 @@ async fn a_zombie_is_fenced() {
     let late = commit(&a, &held, Message::complete()).await;
     assert!(matches!(late, Err(Error::Fenced(_))), "{late:?}");
     commit(&b, &taken, Message::complete()).await.unwrap();
+}
+
+/// Regression: a task whose lease was lost looked as late as its run was long.
+#[tokio::test]
+async fn a_task_of_a_lost_lease_waits_since_the_loss() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "t").await;
+    let lost = join(&store, "a").await;
+    let held = claim(&store, &lost, "t").await;
+    let began = held.state.ready().unwrap();
+    tokio::time::sleep(Duration::from_millis(3)).await;
+    expire_leases(&file);
+    // The next write ends the lease.
+    submit(&store, "other").await;
+    let record = store.get(&id("t")).await.unwrap();
+    let standing = Standing::of(&record, began);
+    assert_eq!(standing.shown, Shown::Queued);
+    assert!(standing.since > Some(began), "{standing:?}, since {began}");
+    assert_eq!(record.state.unwrap().version, held.state.version);
 }
 
 #[tokio::test]

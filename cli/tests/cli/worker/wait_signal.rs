@@ -85,6 +85,10 @@ fn an_approval_starts_the_command_again_and_gets_its_reply() {
     assert_eq!(got["state"], "paused");
     let declared = json!({"name": "approve", "text": "Deploy 1.4?", "schema": {"type": "object"}});
     assert_eq!(got["awaits_signal"], declared);
+    // A new time would end its wait without the signal.
+    let (code, _, err) = place.run(&["reschedule", "--all", "--in", "1s", "--dry-run"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("0 tasks selected"), "{err}");
     // It uses no slot: the only one is free.
     script(&place, "b", "echo b");
     assert_eq!(stdout(&place, "b"), "b\n");

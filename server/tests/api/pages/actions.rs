@@ -179,6 +179,10 @@ async fn a_failed_task_is_grouped_and_retried_with_other_values() {
     let next = NewTask::new("bad").id("next").after_ok(["b0"]);
     kit.client.submit(next).await.unwrap();
     until(&kit, "/tasks/next", "windlass retry --with-dependents b0").await;
+    // Regression: the page named the direct predecessor, which would fail again too.
+    let last = NewTask::new("bad").id("last").after_ok(["next"]);
+    kit.client.submit(last).await.unwrap();
+    until(&kit, "/tasks/last", "windlass retry --with-dependents b0").await;
     runner.shutdown().await;
     let next = kit
         .form("/tasks/b1/retry", "props=%7B%22n%22%3A2.50%7D&data=")

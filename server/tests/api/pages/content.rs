@@ -231,7 +231,7 @@ async fn what_waits_is_on_the_overview_and_every_number_is_a_link() {
         "{page}"
     );
     assert!(
-        page.contains("/tasks?kind=mail&amp;state=runnable\">2</a>"),
+        page.contains("/tasks?kind=mail&amp;state=queued\">2</a>"),
         "{page}"
     );
     let listed = kit.page("/tasks?kind=mail&waits=no_node").await;

@@ -105,6 +105,7 @@ impl Leases {
         edit.delete_owner(found);
         // The next node that claims an unreadable task quarantines it.
         if let (Ok((state, _)), true) = (found.state(), found.task.is_some()) {
+            let state = state.unclaimed(self.access.now());
             edit.put_state(&state, &Hold::default(), &found.recent())?;
             if let Ok((envelope, _)) = found.envelope() {
                 edit.put_parked(&state, envelope.submitted_at())?;

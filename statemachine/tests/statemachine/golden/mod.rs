@@ -269,6 +269,11 @@ fn who_paused_a_task_and_since_when_it_runs() {
             serde_json::from_str(r#"{"command":7,"by":"alice","note":"it moves"}"#).unwrap(),
             r#"{"command":7,"by":"alice","note":"it moves"}"#,
         ),
+        (
+            serde_json::from_str(r#"{"command":7,"until":"2030-01-03T00:00:00Z","waited":true}"#)
+                .unwrap(),
+            r#"{"command":7,"until":"2030-01-03T00:00:00Z","waited":true}"#,
+        ),
     ] {
         state.paused = Some(Box::new(paused));
         let text =

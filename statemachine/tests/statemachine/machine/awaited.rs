@@ -173,6 +173,43 @@ fn whether_a_wait_has_expired_is_decided_when_it_ends() {
     }
 }
 
+/// Regression: a reschedule to an earlier time made the wait expired, as if nobody had answered in time.
+#[test]
+fn a_wait_for_a_signal_that_is_cut_short_has_not_expired() {
+    let asks = waiting(Message::wait_for_signal(asked()).deadline(t(600)));
+    let run = |state: &TaskState, at| transition(state, &Message::run(), t(at)).unwrap();
+    let slept = |until| transition(&asks, &Message::sleep_until(t(until)), t(10)).unwrap();
+    let moved = |due| asks.clone().rescheduled(Some(t(due)), t(10)).unwrap();
+    let paused = transition(&asks, &Message::pause(), t(10)).unwrap();
+    let claimed = |state: &TaskState, at| state.clone().claimed(Default::default(), None, t(at));
+    for (what, state, expired) in [
+        ("resumed", run(&paused, 599), false),
+        ("resumed after its deadline", run(&paused, 600), true),
+        ("slept", claimed(&slept(300), 300), false),
+        ("claimed late", claimed(&slept(300), 600), true),
+        ("slept beyond its deadline", claimed(&slept(900), 900), true),
+        ("moved to now", moved(10), false),
+        ("moved to the past", moved(0), false),
+        ("moved to an earlier time", claimed(&moved(300), 300), false),
+        ("moved to a later time", claimed(&moved(900), 900), true),
+        (
+            "resumed before the later time",
+            run(&moved(900), 700),
+            false,
+        ),
+    ] {
+        assert_eq!(state.code(), StateKind::Runnable, "{what}");
+        assert_eq!(state.wait_expired(), expired, "{what}");
+        let signal = state.awaited_signal.unwrap();
+        assert_eq!(signal.expired(), expired, "{what}");
+    }
+    // A sleep by command gives a wait without a deadline none.
+    let asks = waiting(Message::wait_for_signal(asked()));
+    let slept = transition(&asks, &Message::sleep_until(t(300)), t(10)).unwrap();
+    let moved = slept.clone().rescheduled(Some(t(200)), t(10)).unwrap();
+    assert!(!claimed(&slept, 300).wait_expired() && !claimed(&moved, 300).wait_expired());
+}
+
 #[test]
 fn a_wait_for_tasks_expires_at_its_deadline_only() {
     let message = Message::wait_for(["a", "b"]).within(Duration::from_secs(600));
