@@ -6,7 +6,10 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Invalid, text::is_unprintable};
+use crate::{
+    Invalid,
+    text::{is_blank, is_unprintable},
+};
 
 /// The longest id, kind or node name, in bytes.
 pub const MAX_NAME_BYTES: usize = 256;
@@ -65,6 +68,12 @@ fn check_text(field: &'static str, text: &str, refused: char) -> Result<(), Inva
     if text.starts_with(char::is_whitespace) || text.ends_with(char::is_whitespace) {
         return wrong(format!(
             "'{text}' begins or ends with white space; remove it"
+        ));
+    }
+    if is_blank(text) {
+        return wrong(format!(
+            "'{}' has only invisible characters; use printable text",
+            text.escape_unicode()
         ));
     }
     Ok(())
