@@ -47,7 +47,6 @@ mod layout;
 mod line;
 mod metrics;
 mod missed;
-mod moment;
 mod opening;
 mod order;
 mod other_words;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use jiff::{Timestamp, Zoned};
-use windlass::{Invalid, Limit, Note, Unique};
+use windlass::{Invalid, Limit, Note, Unique, clock::in_local_zone, statemachine::wire};
 
 pub(crate) use windlass_exec::text::duration;
 
@@ -99,9 +99,18 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(like)
 }
 
+/// Reads a time with one of the readers of texts.
+fn spoken(
+    text: &str,
+    read: fn(&'static str, &str, &Zoned) -> Result<Timestamp, Invalid>,
+) -> Result<Timestamp, String> {
+    let now = in_local_zone(Timestamp::now());
+    read("time", text, &now).map_err(|e| e.reason().to_owned())
+}
+
 /// Reads a time.
 pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
-    crate::moment::read(text, &Zoned::now())
+    spoken(text, wire::read_time)
 }
 
 /// Reads a time of a schedule, which has a time zone of its own: RFC 3339 only.
@@ -111,7 +120,12 @@ pub(crate) fn time_with_zone(text: &str) -> Result<Timestamp, String> {
 
 /// Reads a time of a filter: also a length of time before now.
 pub(crate) fn past(text: &str) -> Result<Timestamp, String> {
-    crate::moment::read_past(text, &Zoned::now())
+    spoken(text, wire::read_past)
+}
+
+/// Reads the time from which on a filter selects: none in the future.
+pub(crate) fn since(text: &str) -> Result<Timestamp, String> {
+    spoken(text, wire::read_since)
 }
 
 /// Reads the note of a command.

@@ -1,22 +1,98 @@
-//! Reads times as people write them. Every option with a time reads it here.
+//! Times as people write them: the options of the command line, the parameters of requests and the filters of pages.
 
 use jiff::{
     SignedDuration, Timestamp, Zoned,
     civil::{Date, DateTime, Time},
     tz::{AmbiguousOffset, TimeZone},
 };
-use windlass::statemachine::{time, wire::read_duration};
 
-/// How the errors and the help of options with a time say which times there are.
+use super::read_duration;
+use crate::{Invalid, time};
+
+/// How the errors say which times there are.
 const LIKE: &str = "write it like 2030-01-02T03:04:05Z, 2030-01-02 09:30, 2030-01-02, 'yesterday 14:00', '2 hours ago' or 'in 5m'";
+
+/// How far ahead of this clock another clock may be: a time that was read from it is not one of the future.
+const AHEAD: SignedDuration = SignedDuration::from_secs(60);
 
 /// Reads a time: RFC 3339; `now`; a day (`2030-01-02`, `today`, `yesterday`, `tomorrow`) with or without a time of the day;
 /// a length of time after `in` or before `ago`. Days begin, and times of the day count, in the time zone of `now`.
 ///
 /// # Errors
 ///
-/// A text that names the time zone and shows times that are right.
-pub(crate) fn read(text: &str, now: &Zoned) -> Result<Timestamp, String> {
+/// [`Invalid`] that names `field`, the time zone, and times that are right. A day and a time of the day are refused if
+/// the time zone is unknown ([`TimeZone::is_unknown`]).
+///
+/// # Example
+///
+/// ```
+/// use jiff::Zoned;
+/// use windlass_statemachine::wire::read_time;
+///
+/// let now: Zoned = "2026-11-29T15:30:00+01:00[Europe/Berlin]".parse()?;
+/// assert_eq!(read_time("start_at", "tomorrow 9:30", &now)?.to_string(), "2026-11-30T08:30:00Z");
+/// assert_eq!(read_time("start_at", "soon", &now).unwrap_err().field(), "start_at");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn read_time(field: &'static str, text: &str, now: &Zoned) -> Result<Timestamp, Invalid> {
+    moment(text, now).map_err(|reason| Invalid::new(field, reason))
+}
+
+/// Reads a time like [`read_time`]; a length of time without `ago`, such as `5m`, counts back from `now`.
+///
+/// # Errors
+///
+/// The errors of [`read_time`].
+///
+/// # Example
+///
+/// ```
+/// use jiff::Zoned;
+/// use windlass_statemachine::wire::read_past;
+///
+/// let now: Zoned = "2030-01-01T00:05:00Z[UTC]".parse()?;
+/// for text in ["5m ago", "5m", "today", "2030-01-01"] {
+///     assert_eq!(read_past("until", text, &now)?.to_string(), "2030-01-01T00:00:00Z");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn read_past(field: &'static str, text: &str, now: &Zoned) -> Result<Timestamp, Invalid> {
+    let read = match read_duration(text) {
+        Ok(_) => length(text, text).and_then(|back| counted(now, -back, text)),
+        Err(_) => moment(text, now),
+    };
+    read.map_err(|reason| Invalid::new(field, reason))
+}
+
+/// Reads a time like [`read_past`], from which on a list selects what has happened. A time more than a minute after `now` is
+/// refused, because nothing has happened since then.
+///
+/// # Errors
+///
+/// The errors of [`read_time`], and [`Invalid`] for a time in the future.
+///
+/// # Example
+///
+/// ```
+/// use jiff::Zoned;
+/// use windlass_statemachine::wire::read_since;
+///
+/// let now: Zoned = "2030-01-01T00:05:00Z[UTC]".parse()?;
+/// assert_eq!(read_since("since", "today", &now)?.to_string(), "2030-01-01T00:00:00Z");
+/// let refused = read_since("since", "tomorrow", &now).unwrap_err();
+/// assert!(refused.reason().contains("'tomorrow' is in the future"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn read_since(field: &'static str, text: &str, now: &Zoned) -> Result<Timestamp, Invalid> {
+    let at = read_past(field, text, now)?;
+    if at.duration_since(now.timestamp()) <= AHEAD {
+        return Ok(at);
+    }
+    let reason = format!("'{text}' is in the future, so nothing can match; give an earlier time");
+    Err(Invalid::new(field, reason))
+}
+
+fn moment(text: &str, now: &Zoned) -> Result<Timestamp, String> {
     if text == "now" {
         return Ok(now.timestamp());
     }
@@ -31,6 +107,10 @@ pub(crate) fn read(text: &str, now: &Zoned) -> Result<Timestamp, String> {
         Err(error) => error,
     };
     match (day_of(text, now), text.parse::<DateTime>()) {
+        (Some(_), _) if now.time_zone().is_unknown() => Err(format!(
+            "'{text}' depends on the time zone of this machine, and TZ names one that is not known; set TZ to a name \
+             like Europe/Berlin, or write the time like 2030-01-02T03:04:05Z"
+        )),
         (Some((day, None)), _) => day
             .to_zoned(now.time_zone().clone())
             .map(|start| start.timestamp())
@@ -42,17 +122,9 @@ pub(crate) fn read(text: &str, now: &Zoned) -> Result<Timestamp, String> {
         (None, Err(_)) => {
             let zone = name_of(now.time_zone());
             Err(format!(
-                "'{text}' is not a time; {LIKE}; days are those of {zone}, the time zone of this machine"
+                "'{text}' is not a time; {LIKE}; days are those of the time zone {zone}"
             ))
         }
-    }
-}
-
-/// Reads a time in the past: like [`read`], and a length of time without `ago` counts back from `now`.
-pub(crate) fn read_past(text: &str, now: &Zoned) -> Result<Timestamp, String> {
-    match read_duration(text) {
-        Ok(_) => length(text, text).and_then(|back| counted(now, -back, text)),
-        Err(_) => read(text, now),
     }
 }
 
@@ -108,7 +180,7 @@ fn local(local: DateTime, text: &str, zone: &TimeZone) -> Result<Timestamp, Stri
     };
     let zone = name_of(zone);
     Err(format!(
-        "'{text}' {what} in {zone}, the time zone of this machine, because the clocks change; write it with an offset, like {local}+01:00"
+        "'{text}' {what} in the time zone {zone}, because the clocks change; write it with an offset, like {local}+01:00"
     ))
 }
 
@@ -133,7 +205,7 @@ fn counted(now: &Zoned, distance: SignedDuration, text: &str) -> Result<Timestam
 fn name_of(zone: &TimeZone) -> String {
     match zone.iana_name() {
         Some(name) => name.to_owned(),
-        None if zone.is_unknown() => "UTC".to_owned(),
+        None if zone.is_unknown() => "that TZ names, which is not known".to_owned(),
         None => zone.to_offset(Timestamp::UNIX_EPOCH).to_string(),
     }
 }
@@ -165,13 +237,20 @@ mod tests {
             ("1 day 2 hours ago", "2026-11-28T12:30:00Z"),
             ("in 1h 30m", "2026-11-29T16:00:00Z"),
         ] {
-            assert_eq!(read(text, &now()).unwrap().to_string(), at, "{text}");
+            assert_eq!(
+                read_time("at", text, &now()).unwrap().to_string(),
+                at,
+                "{text}"
+            );
         }
         assert_eq!(
-            read_past("90m", &now()).unwrap().to_string(),
+            read_past("at", "90m", &now()).unwrap().to_string(),
             "2026-11-29T13:00:00Z"
         );
-        assert_eq!(read_past("yesterday", &now()), read("yesterday", &now()));
+        assert_eq!(
+            read_past("at", "yesterday", &now()),
+            read_time("at", "yesterday", &now())
+        );
     }
 
     #[test]
@@ -181,10 +260,7 @@ mod tests {
                 "soon",
                 "'soon' is not a time; write it like 2030-01-02T03:04:05Z",
             ),
-            (
-                "last week",
-                "days are those of Europe/Berlin, the time zone of this machine",
-            ),
+            ("last week", "days are those of the time zone Europe/Berlin"),
             ("", "'' is not a time"),
             ("5m", "'5m' is not a time"),
             ("soon ago", "write the length of time like '2 hours ago'"),
@@ -200,12 +276,19 @@ mod tests {
                 "9999-12-31T23:59:59Z",
                 "is not a time up to 9999-12-30T22:00:00Z",
             ),
-            ("2026-03-29 02:30", "does not exist in Europe/Berlin"),
-            ("2026-10-25 02:30", "happens twice in Europe/Berlin"),
+            (
+                "2026-03-29 02:30",
+                "does not exist in the time zone Europe/Berlin",
+            ),
+            (
+                "2026-10-25 02:30",
+                "happens twice in the time zone Europe/Berlin",
+            ),
             ("170000000h ago", "beyond the years"),
         ] {
-            let error = read(text, &now()).unwrap_err();
-            assert!(error.contains(says), "{text}: {error}");
+            let error = read_time("at", text, &now()).unwrap_err();
+            assert!(error.reason().contains(says), "{text}: {error}");
+            assert_eq!(error.field(), "at");
         }
     }
 
@@ -215,7 +298,40 @@ mod tests {
             .parse()
             .unwrap();
         // The clocks went from midnight to one o'clock.
-        let start = read("2018-11-04", &now).unwrap();
+        let start = read_time("at", "2018-11-04", &now).unwrap();
         assert_eq!(start.to_string(), "2018-11-04T03:00:00Z");
+    }
+
+    /// Regression: the days of an unknown zone were those of UTC.
+    #[test]
+    fn days_of_an_unknown_time_zone_are_refused() {
+        let now = now().with_time_zone(TimeZone::unknown());
+        for text in ["today", "yesterday 9:30", "2026-11-28", "2026-07-01T14:00"] {
+            let error = read_past("since", text, &now).unwrap_err();
+            assert!(error.reason().contains("set TZ to a name"), "{error}");
+        }
+        for text in ["now", "5m ago", "5m", "in 5m", "2026-07-01T14:00:05Z"] {
+            assert!(read_past("since", text, &now).is_ok(), "{text}");
+        }
+    }
+
+    /// Regression: the command line took a time in the future, and requests refused some of them.
+    #[test]
+    fn nothing_has_happened_since_a_time_in_the_future() {
+        for text in [
+            "tomorrow",
+            "in 2m",
+            "2026-11-29 15:32",
+            "2027-01-01T00:00:00Z",
+        ] {
+            let error = read_since("ended_from", text, &now()).unwrap_err();
+            assert_eq!(error.field(), "ended_from");
+            assert!(error.reason().contains("is in the future"), "{error}");
+            assert!(read_past("ended_until", text, &now()).is_ok(), "{text}");
+        }
+        // The clock of another machine may be ahead.
+        for text in ["now", "in 1m", "5m", "today"] {
+            assert!(read_since("since", text, &now()).is_ok(), "{text}");
+        }
     }
 }
