@@ -303,7 +303,7 @@ fn print(imported: &[Imported], out: &Output, hint: &Hint) -> Result<(), Failure
             text(action),
             text(cron.unwrap_or_default()),
             text(first),
-            text(one_line(&line.command())),
+            text(one_line(&texts::work(spec))),
         ]);
         for later in times.into_iter().skip(1) {
             rows.push(vec![text(""), text(""), text(""), text(later), text("")]);

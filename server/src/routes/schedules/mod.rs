@@ -71,6 +71,7 @@ async fn shown<const ROLE: u8>(by: &Access<ROLE>, id: &TaskId) -> Result<Respons
     let waits = (!held.is_empty()).then(|| held.join("; "));
     let upcoming = upcoming(by, &record).await?;
     let form = ScheduleForm::from(&record)
+        .with_late(record.late(by.client().now()))
         .with_last_run(last_run.as_ref())
         .with_upcoming(&upcoming)
         .with_waits(waits);
@@ -151,8 +152,11 @@ pub(super) async fn list(by: Reader, mut params: Params) -> Result<Response, Pro
         .buffered(READ_AT_ONCE)
         .try_collect()
         .await?;
-    let forms = records.iter().zip(&runs);
-    let forms = forms.map(|(record, run)| ScheduleForm::from(record).with_last_run(run.as_ref()));
+    let (forms, now) = (records.iter().zip(&runs), by.client().now());
+    let forms = forms.map(|(record, run)| {
+        let form = ScheduleForm::from(record).with_late(record.late(now));
+        form.with_last_run(run.as_ref())
+    });
     let hiding = by.hiding().await?;
     let shown = forms.map(|form| hiding.schedule(&form));
     json(&SchedulesForm {
