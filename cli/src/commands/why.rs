@@ -51,6 +51,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let form = WhyForm::new(&stats, client.write_error().await, |one| {
         resolve(one, &hint)
     });
+    let form = form.with_pausers(client.pausers(&stats).await?);
     // A row has no kind.
     let form = match args.kind {
         None => form.with_refused(&stats.refused_rows, hint.command("doctor")),
