@@ -101,6 +101,21 @@ pub fn escaped(text: &str) -> String {
     line
 }
 
+/// Returns a number with its noun: `1 task`, `2 tasks`.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::text::counted;
+///
+/// assert_eq!(counted(1, "task"), "1 task");
+/// assert_eq!(counted(0, "task"), "0 tasks");
+/// ```
+pub fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
 /// Returns the text of an error of the operating system without its number, which says nothing more.
 ///
 /// # Example

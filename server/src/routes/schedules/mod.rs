@@ -116,7 +116,11 @@ fn why(id: &TaskId, held: &Held) -> String {
             "a clock that was ahead has decided the times up to {ahead}; POST /v1/schedules/{id}/resume goes on from the present"
         ),
         Held::Commands(commands) => {
-            format!("{commands} commands wait for a node: GET /v1/tasks/{id}/commands shows them")
+            let waiting = match commands {
+                1 => "a command waits".to_owned(),
+                many => format!("{many} commands wait"),
+            };
+            format!("{waiting} for a node: GET /v1/tasks/{id}/commands shows what waits")
         }
         _ => "no live node runs schedules: start one (`windlass worker`)".to_owned(),
     }
