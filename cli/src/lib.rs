@@ -47,6 +47,7 @@ mod layout;
 mod line;
 mod metrics;
 mod missed;
+mod moment;
 mod opening;
 mod order;
 mod other_words;

@@ -39,9 +39,9 @@ fn check_kind(field: &'static str, text: &str) -> Result<(), Invalid> {
 
 fn check_text(field: &'static str, text: &str, refused: char) -> Result<(), Invalid> {
     let wrong = |reason: String| Err(Invalid::new(field, reason));
-    if text.is_empty() {
+    if is_blank(text) {
         return wrong(format!(
-            "is empty; give 1 to {MAX_NAME_BYTES} bytes of printable text"
+            "is empty, or shows nothing; give 1 to {MAX_NAME_BYTES} bytes of printable text"
         ));
     }
     if text.len() > MAX_NAME_BYTES {
@@ -68,12 +68,6 @@ fn check_text(field: &'static str, text: &str, refused: char) -> Result<(), Inva
     if text.starts_with(char::is_whitespace) || text.ends_with(char::is_whitespace) {
         return wrong(format!(
             "'{text}' begins or ends with white space; remove it"
-        ));
-    }
-    if is_blank(text) {
-        return wrong(format!(
-            "'{}' has only invisible characters; use printable text",
-            text.escape_unicode()
         ));
     }
     Ok(())

@@ -276,21 +276,6 @@ fn a_link_opens_a_session_under_a_name_that_other_servers_do_not_know() {
     let (code, link, _) = place.run(&away);
     let begin = "https://tasks.example.com/base/session/wll_";
     assert!(code == 0 && link.starts_with(begin), "{link}");
-    // Regression: a link for the default address looked like that of any server.
-    let (code, link, err) = place.run(&["token", "link"]);
-    assert!(code == 0 && link.contains(".localhost:7474/"), "{link}");
-    assert!(err.contains("for `serve --listen` give --url"), "{err}");
-    let mut command = place.windlass(&["token", "link"]);
-    let named = command
-        .env("WINDLASS_URL", "https://tasks.example.com")
-        .output()
-        .unwrap();
-    let link = String::from_utf8(named.stdout).unwrap();
-    assert!(
-        link.starts_with("https://tasks.example.com/session/"),
-        "{link}"
-    );
-    assert_eq!(String::from_utf8(named.stderr).unwrap(), "");
     let (code, _, err) = place.run(&["token", "link", "--url", "tasks.example.com"]);
     assert!(
         code > 0 && err.contains("--url: 'tasks.example.com' is not a URL"),

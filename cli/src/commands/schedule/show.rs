@@ -5,13 +5,14 @@ use jiff::Timestamp;
 use serde_json::json;
 use windlass::{
     Client, TaskId,
-    schedule::{Held, LastRun, Schedule, ScheduleRecord, Time},
+    schedule::{LastRun, Schedule, ScheduleRecord, Time},
     store::{Error, Page},
     wire::{ScheduleForm, TimeForm},
 };
 
 use super::{
     field::{ClearArgs, notes_of},
+    held::{ahead_text, commands_text, held_text},
     last::{code, left_out_text, run_text, without_run_text},
     spec::{TimeArgs, read},
     texts::{self, TIMES, has_reboot, local, time_texts, work},
@@ -24,30 +25,6 @@ use crate::{
     text::one_line,
     view::{age, color, human, text},
 };
-
-/// The reason why no schedule submits runs.
-const NO_NODE: &str =
-    "no live node runs schedules: start one (`windlass worker`, or a runner of the library)";
-
-/// Returns why a schedule submits no run, in words.
-fn held_text(record: &ScheduleRecord, held: &Held) -> String {
-    match held {
-        Held::NoNodeMay(why) => format!("no node may run schedules: {why}"),
-        Held::Ahead(_) => ahead_text(record).unwrap_or_default(),
-        Held::Commands(_) => commands_text(record).unwrap_or_default(),
-        _ => NO_NODE.to_owned(),
-    }
-}
-
-/// Returns the reason why a schedule waits if a clock that was ahead has decided its times beyond
-/// the present.
-fn ahead_text(record: &ScheduleRecord) -> Option<String> {
-    let (ahead, id) = (record.ahead?, &record.id);
-    Some(format!(
-        "a clock that was ahead has decided the times up to {ahead}; `windlass schedule resume {id}` goes on from the \
-         present, if no worker does"
-    ))
-}
 
 /// How many future times of a schedule are shown.
 pub(super) const UPCOMING: usize = 5;
@@ -113,20 +90,6 @@ fn previewed(text: &str) -> Result<usize, String> {
 
 fn text_of(at: Timestamp) -> String {
     at.to_string()
-}
-
-/// Returns a note that queued commands will change what the schedule does next.
-fn commands_text(record: &ScheduleRecord) -> Option<String> {
-    let id = &record.id;
-    match record.commands {
-        0 => None,
-        1 => Some(format!(
-            "a command waits for a worker: `windlass get {id}` shows it"
-        )),
-        many => Some(format!(
-            "{many} commands wait for a worker: `windlass get {id}` shows them"
-        )),
-    }
 }
 
 /// Returns the times of a spec, in short.
