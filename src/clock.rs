@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use jiff::Timestamp;
+use jiff::{Timestamp, Zoned, tz::TimeZone};
 
 /// Reads the time. Only one method is required, so that a test's clock is one line.
 pub trait Clock: Send + Sync + Debug {
@@ -36,4 +36,28 @@ impl SystemClock {
     pub fn shared() -> Arc<dyn Clock> {
         Arc::new(Self)
     }
+}
+
+/// Returns a time in the time zone of this machine, for texts with days such as `yesterday`
+/// ([`read_time`](crate::statemachine::wire::read_time)).
+///
+/// The environment variable `TZ` names the zone, or `/etc/localtime` is its file; without both the zone is UTC. A `TZ` that
+/// names no zone is an unknown zone ([`TimeZone::is_unknown`]), in which these texts are refused.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{clock::in_local_zone, jiff::Timestamp, statemachine::wire::read_past};
+///
+/// let now = in_local_zone(Timestamp::now());
+/// assert!(read_past("since", "1h ago", &now)? < now.timestamp());
+/// # Ok::<(), windlass::Invalid>(())
+/// ```
+pub fn in_local_zone(now: Timestamp) -> Zoned {
+    let named = || std::env::var_os("TZ").is_some_and(|name| !name.is_empty());
+    let zone = TimeZone::try_system().unwrap_or_else(|_| match named() {
+        true => TimeZone::unknown(),
+        false => TimeZone::UTC,
+    });
+    now.to_zoned(zone)
 }

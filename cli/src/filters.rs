@@ -6,7 +6,10 @@ use windlass::{
     store::{Filter, StateWord, TimeRange, WaitKind},
 };
 
-use crate::{exit::Failure, parse::past};
+use crate::{
+    exit::Failure,
+    parse::{past, since},
+};
 
 /// The kinds that a filter selects.
 #[derive(Debug, Clone)]
@@ -91,7 +94,7 @@ pub(crate) struct FilterArgs {
 
     /// Only tasks submitted at this time (2026-11-28, yesterday, '2 hours ago', RFC 3339; days are those of this machine's
     /// time zone) or later
-    #[arg(long, value_name = "TIME", value_parser = past)]
+    #[arg(long, value_name = "TIME", value_parser = since)]
     submitted_from: Option<Timestamp>,
 
     /// Only tasks submitted before this time (2026-11-28, yesterday, '2 hours ago', RFC 3339; days are those of this machine's
@@ -101,7 +104,7 @@ pub(crate) struct FilterArgs {
 
     /// Only tasks that ended at this time (2026-11-28, yesterday, '2 hours ago', RFC 3339; days are those of this machine's
     /// time zone) or later
-    #[arg(long, value_name = "TIME", value_parser = past)]
+    #[arg(long, value_name = "TIME", value_parser = since)]
     ended_from: Option<Timestamp>,
 
     /// Only tasks that ended before this time (2026-11-28, yesterday, '2 hours ago', RFC 3339; days are those of this machine's
@@ -312,10 +315,10 @@ mod tests {
             "--node n --state killed",
             "--claimed --state queued",
             "--quarantined --state failed",
-            "--ended-from 2030-01-01T00:00:00Z --state runnable",
-            "--ended-from 2030-01-01T00:00:00Z --claimed",
-            "--ended-from 2030-01-01T00:00:00Z --ended-until 2030-01-01T00:00:00Z",
-            "--submitted-from 2030-01-02T00:00:00Z --submitted-until 2030-01-01T00:00:00Z",
+            "--ended-from 2020-01-01T00:00:00Z --state runnable",
+            "--ended-from 2020-01-01T00:00:00Z --claimed",
+            "--ended-from 2020-01-01T00:00:00Z --ended-until 2020-01-01T00:00:00Z",
+            "--submitted-from 2020-01-02T00:00:00Z --submitted-until 2020-01-01T00:00:00Z",
         ] {
             let refused = refused(words, None).expect(words);
             assert!(refused.starts_with("no task can match: "), "{refused}");
@@ -339,7 +342,7 @@ mod tests {
             ("--state queued", Some(WaitKind::Full)),
             ("--claimed --state queued,running", None),
             ("--quarantined --claimed", None),
-            ("--state failed --ended-from 2030-01-01T00:00:00Z", None),
+            ("--state failed --ended-from 2020-01-01T00:00:00Z", None),
         ] {
             assert_eq!(refused(words, reason), None, "{words}");
         }

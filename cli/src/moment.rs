@@ -1,221 +1,33 @@
-//! Reads times as people write them. Every option with a time reads it here.
+//! Reads the times of options, in the time zone of this machine.
 
-use jiff::{
-    SignedDuration, Timestamp, Zoned,
-    civil::{Date, DateTime, Time},
-    tz::{AmbiguousOffset, TimeZone},
-};
-use windlass::statemachine::{time, wire::read_duration};
+use jiff::{Timestamp, Zoned};
+use windlass::{Invalid, clock::in_local_zone, statemachine::wire};
 
-/// How the errors and the help of options with a time say which times there are.
-const LIKE: &str = "write it like 2030-01-02T03:04:05Z, 2030-01-02 09:30, 2030-01-02, 'yesterday 14:00', '2 hours ago' or 'in 5m'";
-
-/// Reads a time: RFC 3339; `now`; a day (`2030-01-02`, `today`, `yesterday`, `tomorrow`) with or without a time of the day;
-/// a length of time after `in` or before `ago`. Days begin, and times of the day count, in the time zone of `now`.
-///
-/// # Errors
-///
-/// A text that names the time zone and shows times that are right.
-pub(crate) fn read(text: &str, now: &Zoned) -> Result<Timestamp, String> {
-    if text == "now" {
-        return Ok(now.timestamp());
-    }
-    if let Some(back) = text.strip_suffix(" ago") {
-        return length(back, text).and_then(|back| counted(now, -back, text));
-    }
-    if let Some(wait) = text.strip_prefix("in ") {
-        return length(wait, text).and_then(|wait| counted(now, wait, text));
-    }
-    let rfc = match time::parse("time", text) {
-        Ok(at) => return Ok(at),
-        Err(error) => error,
-    };
-    match (day_of(text, now), text.parse::<DateTime>()) {
-        (Some((day, None)), _) => day
-            .to_zoned(now.time_zone().clone())
-            .map(|start| start.timestamp())
-            .map_err(|_| rfc.reason().to_owned()),
-        (Some((day, Some(clock))), _) => local(day.to_datetime(clock), text, now.time_zone()),
-        // It looks like a time, and the error about it says what is wrong with it.
-        (None, Ok(_)) => Err(rfc.reason().to_owned()),
-        (None, Err(_)) if rfc.reason().contains(time::LAST) => Err(rfc.reason().to_owned()),
-        (None, Err(_)) => {
-            let zone = name_of(now.time_zone());
-            Err(format!(
-                "'{text}' is not a time; {LIKE}; days are those of {zone}, the time zone of this machine"
-            ))
-        }
-    }
+/// Reads a time with one of the readers of texts.
+fn spoken(
+    text: &str,
+    read: fn(&'static str, &str, &Zoned) -> Result<Timestamp, Invalid>,
+) -> Result<Timestamp, String> {
+    let now = in_local_zone(Timestamp::now());
+    read("time", text, &now).map_err(|e| e.reason().to_owned())
 }
 
-/// Reads a time in the past: like [`read`], and a length of time without `ago` counts back from `now`.
-pub(crate) fn read_past(text: &str, now: &Zoned) -> Result<Timestamp, String> {
-    match read_duration(text) {
-        Ok(_) => length(text, text).and_then(|back| counted(now, -back, text)),
-        Err(_) => read(text, now),
-    }
+/// Reads a time.
+pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
+    spoken(text, wire::read_time)
 }
 
-/// Reads a day with or without a time of the day.
-fn day_of(text: &str, now: &Zoned) -> Option<(Date, Option<Time>)> {
-    let split = match text.get(..10).map(str::parse::<Date>) {
-        // `2030-01-02T03:04` is read like `2030-01-02 03:04`.
-        Some(Ok(_)) => text.split_once([' ', 'T']),
-        _ => text.split_once(' '),
-    };
-    let (day, clock) = split.map_or((text, None), |(day, clock)| (day, Some(clock)));
-    let today = now.date();
-    let day = match day {
-        "today" => today,
-        "yesterday" => today.yesterday().ok()?,
-        "tomorrow" => today.tomorrow().ok()?,
-        // A shorter form, such as 20300102, may be a number by mistake.
-        date if date.len() == 10 => date.parse().ok()?,
-        _ => return None,
-    };
-    Some((day, clock.map(clock_of).transpose().ok()?))
+/// Reads a time of a schedule, which has a time zone of its own: RFC 3339 only.
+pub(crate) fn time_with_zone(text: &str) -> Result<Timestamp, String> {
+    windlass::statemachine::time::parse("time", text).map_err(|e| e.reason().to_owned())
 }
 
-/// Reads a time of the day: `9:30`, `14:00:05`.
-fn clock_of(text: &str) -> Result<Time, ()> {
-    let (hour, rest) = text.split_once(':').ok_or(())?;
-    let is_plain = |part: &str| {
-        part.bytes()
-            .all(|b| b.is_ascii_digit() || b":.".contains(&b))
-    };
-    match hour.len() {
-        1 | 2 if is_plain(hour) && is_plain(rest) => {
-            format!("{hour:0>2}:{rest}").parse().map_err(drop)
-        }
-        _ => Err(()),
-    }
+/// Reads a time of a filter: also a length of time before now.
+pub(crate) fn past(text: &str) -> Result<Timestamp, String> {
+    spoken(text, wire::read_past)
 }
 
-/// Returns the moment of a local time. One that the clocks skip or show twice is refused: its writer knows which is meant.
-fn local(local: DateTime, text: &str, zone: &TimeZone) -> Result<Timestamp, String> {
-    let ambiguous = zone.to_ambiguous_timestamp(local);
-    let what = match ambiguous.offset() {
-        AmbiguousOffset::Unambiguous { .. } => {
-            return ambiguous.unambiguous().map_err(|_| {
-                format!(
-                    "'{text}' is not a time up to {}; give an earlier one",
-                    time::LAST
-                )
-            });
-        }
-        AmbiguousOffset::Gap { .. } => "does not exist",
-        AmbiguousOffset::Fold { .. } => "happens twice",
-    };
-    let zone = name_of(zone);
-    Err(format!(
-        "'{text}' {what} in {zone}, the time zone of this machine, because the clocks change; write it with an offset, like {local}+01:00"
-    ))
-}
-
-/// Reads a length of time, as a part of a text.
-fn length(part: &str, text: &str) -> Result<SignedDuration, String> {
-    let read = read_duration(part.trim()).ok();
-    let signed = read.and_then(|length| SignedDuration::try_from(length).ok());
-    signed.ok_or_else(|| {
-        format!("'{text}' is not a time; write the length of time like '2 hours ago', '5m ago' or 'in 1h 30m'")
-    })
-}
-
-/// Returns the moment at this distance from now.
-fn counted(now: &Zoned, distance: SignedDuration, text: &str) -> Result<Timestamp, String> {
-    let at = now.timestamp().checked_add(distance).ok();
-    at.ok_or_else(|| {
-        format!("'{text}' is beyond the years 0 to 9999; give a shorter length of time")
-    })
-}
-
-/// Returns the name of a time zone.
-fn name_of(zone: &TimeZone) -> String {
-    match zone.iana_name() {
-        Some(name) => name.to_owned(),
-        None if zone.is_unknown() => "UTC".to_owned(),
-        None => zone.to_offset(Timestamp::UNIX_EPOCH).to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns half past three in the afternoon of 29 November 2026, in Berlin.
-    fn now() -> Zoned {
-        "2026-11-29T15:30:00+01:00[Europe/Berlin]".parse().unwrap()
-    }
-
-    #[test]
-    fn days_and_clocks_are_those_of_the_machine() {
-        for (text, at) in [
-            ("now", "2026-11-29T14:30:00Z"),
-            ("today", "2026-11-28T23:00:00Z"),
-            ("yesterday", "2026-11-27T23:00:00Z"),
-            ("tomorrow 9:30", "2026-11-30T08:30:00Z"),
-            ("2026-11-28", "2026-11-27T23:00:00Z"),
-            ("2026-07-01", "2026-06-30T22:00:00Z"),
-            ("2026-07-01 14:00", "2026-07-01T12:00:00Z"),
-            ("2026-07-01T14:00:05", "2026-07-01T12:00:05Z"),
-            ("2026-07-01T14:00:05Z", "2026-07-01T14:00:05Z"),
-            ("2026-07-01T14:00:05-02:00", "2026-07-01T16:00:05Z"),
-            ("2 hours ago", "2026-11-29T12:30:00Z"),
-            ("5m ago", "2026-11-29T14:25:00Z"),
-            ("1 day 2 hours ago", "2026-11-28T12:30:00Z"),
-            ("in 1h 30m", "2026-11-29T16:00:00Z"),
-        ] {
-            assert_eq!(read(text, &now()).unwrap().to_string(), at, "{text}");
-        }
-        assert_eq!(
-            read_past("90m", &now()).unwrap().to_string(),
-            "2026-11-29T13:00:00Z"
-        );
-        assert_eq!(read_past("yesterday", &now()), read("yesterday", &now()));
-    }
-
-    #[test]
-    fn errors_name_the_time_zone_and_times_that_are_right() {
-        for (text, says) in [
-            (
-                "soon",
-                "'soon' is not a time; write it like 2030-01-02T03:04:05Z",
-            ),
-            (
-                "last week",
-                "days are those of Europe/Berlin, the time zone of this machine",
-            ),
-            ("", "'' is not a time"),
-            ("5m", "'5m' is not a time"),
-            ("soon ago", "write the length of time like '2 hours ago'"),
-            ("in a while", "write the length of time like '2 hours ago'"),
-            ("-5m ago", "write the length of time like"),
-            ("yesterday 25:00", "'yesterday 25:00' is not a time"),
-            ("2026-02-30", "'2026-02-30' is not a time"),
-            (
-                "20261128",
-                "'20261128' has no time zone; write 2026-11-28T00:00:00Z",
-            ),
-            (
-                "9999-12-31T23:59:59Z",
-                "is not a time up to 9999-12-30T22:00:00Z",
-            ),
-            ("2026-03-29 02:30", "does not exist in Europe/Berlin"),
-            ("2026-10-25 02:30", "happens twice in Europe/Berlin"),
-            ("170000000h ago", "beyond the years"),
-        ] {
-            let error = read(text, &now()).unwrap_err();
-            assert!(error.contains(says), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn a_day_that_begins_in_a_gap_begins_after_it() {
-        let now: Zoned = "2026-11-29T12:00:00-03:00[America/Sao_Paulo]"
-            .parse()
-            .unwrap();
-        // The clocks went from midnight to one o'clock.
-        let start = read("2018-11-04", &now).unwrap();
-        assert_eq!(start.to_string(), "2018-11-04T03:00:00Z");
-    }
+/// Reads the time from which on a filter selects: none in the future.
+pub(crate) fn since(text: &str) -> Result<Timestamp, String> {
+    spoken(text, wire::read_since)
 }

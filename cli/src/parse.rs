@@ -7,9 +7,10 @@ use std::{
     time::Duration,
 };
 
-use jiff::{Timestamp, Zoned};
+use jiff::Timestamp;
 use windlass::{Invalid, Limit, Note, Unique};
 
+pub(crate) use crate::moment::{past, since, time, time_with_zone};
 pub(crate) use windlass_exec::text::duration;
 
 /// Reads a whole number of this range.
@@ -97,21 +98,6 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     };
     let number: u64 = number.parse().map_err(|_| like())?;
     number.checked_mul(1 << shift).ok_or_else(like)
-}
-
-/// Reads a time.
-pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
-    crate::moment::read(text, &Zoned::now())
-}
-
-/// Reads a time of a schedule, which has a time zone of its own: RFC 3339 only.
-pub(crate) fn time_with_zone(text: &str) -> Result<Timestamp, String> {
-    windlass::statemachine::time::parse("time", text).map_err(|e| e.reason().to_owned())
-}
-
-/// Reads a time of a filter: also a length of time before now.
-pub(crate) fn past(text: &str) -> Result<Timestamp, String> {
-    crate::moment::read_past(text, &Zoned::now())
 }
 
 /// Reads the note of a command.

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt::Write as _, io};
 
-pub(crate) use windlass::statemachine::text::{escaped, is_unprintable};
+pub(crate) use windlass::statemachine::text::{counted, escaped, is_unprintable};
 
 /// Returns the text on one line, without control characters and invisible ones.
 pub(crate) fn one_line(text: &str) -> String {

@@ -11,9 +11,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use windlass::{
     Json, Kind,
+    clock::in_local_zone,
     statemachine::{
         plain,
-        wire::{read_duration, read_past},
+        wire::{read_duration, read_past, read_since},
     },
     store::{Filter, StateWord, TimeRange},
 };
@@ -99,14 +100,26 @@ impl Params {
         text.map(|text| read_time(name, &text)).transpose()
     }
 
-    /// Takes a time of a filter: RFC 3339, or a length of time before now, such as `5m ago` or `5m`.
+    /// Takes a time of a filter, as the command line reads it: RFC 3339, `yesterday`, `5m ago` or `5m`. Days are those of the
+    /// time zone of this machine.
     pub(crate) fn past(
         &mut self,
         name: &'static str,
         now: Timestamp,
     ) -> Result<Option<Timestamp>, Problem> {
         let text = self.text(name)?;
-        let read = text.map(|text| read_past(name, &text, now));
+        let read = text.map(|text| read_past(name, &text, &in_local_zone(now)));
+        Ok(read.transpose()?)
+    }
+
+    /// Takes the time from which on a filter selects, like [`past`](Self::past), and none in the future.
+    pub(crate) fn since(
+        &mut self,
+        name: &'static str,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, Problem> {
+        let text = self.text(name)?;
+        let read = text.map(|text| read_since(name, &text, &in_local_zone(now)));
         Ok(read.transpose()?)
     }
 
@@ -169,9 +182,9 @@ impl Params {
         filter.error = self.text("error")?;
         filter.fingerprint = self.text("fingerprint")?;
         filter.limit_key = self.text("limit_key")?;
-        let from = self.past("submitted_from", now)?;
+        let from = self.since("submitted_from", now)?;
         filter.submitted = TimeRange::new(from, self.past("submitted_until", now)?);
-        let from = self.past("ended_from", now)?;
+        let from = self.since("ended_from", now)?;
         filter.ended = TimeRange::new(from, self.past("ended_until", now)?);
         Ok(filter)
     }

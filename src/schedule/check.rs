@@ -1,8 +1,6 @@
 //! Checks the fields of a schedule, each on its own.
 
-use windlass_statemachine::{
-    Invalid, Kind, Task, TaskId, task::MAX_LABEL_BYTES, text::is_unprintable,
-};
+use windlass_statemachine::{Invalid, Kind, Task, TaskId, task::MAX_LABEL_BYTES, text::check_line};
 
 use super::{
     cron::interval_of, data::FOLLOWED, interval::Interval, overlap::Overlap, run::RESERVED,
@@ -18,13 +16,8 @@ pub(crate) fn description(spec: &Schedule) -> Result<(), Invalid> {
     let Some(text) = &spec.description else {
         return Ok(());
     };
-    let has_length = (1..=MOST_DESCRIPTION).contains(&text.len());
-    if has_length && !text.chars().any(is_unprintable) {
+    let Err(is) = check_line(text, MOST_DESCRIPTION) else {
         return Ok(());
-    }
-    let is = match has_length {
-        true => "has characters that are not printed".to_owned(),
-        false => format!("has {} bytes", text.len()),
     };
     let reason = format!(
         "{is}; give 1 to {MOST_DESCRIPTION} bytes of printable text in one line, or leave it out"

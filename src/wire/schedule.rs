@@ -1,5 +1,7 @@
 //! [`ScheduleForm`]: a schedule and its times, as clients read them.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass_statemachine::{StateKind, TaskId};
@@ -35,7 +37,7 @@ impl From<&Time> for TimeForm {
     }
 }
 
-/// A schedule. Every field except `upcoming`, `waits` and `last_run` is present; an absent value is
+/// A schedule. Every field except `late_seconds`, `upcoming`, `waits` and `last_run` is present; an absent value is
 /// `null`.
 ///
 /// # Example
@@ -63,6 +65,10 @@ pub struct ScheduleForm<'a> {
     pub state: Option<StateKind>,
     /// The next time that will submit a run, if the schedule is live and not paused.
     pub next: Option<TimeForm>,
+    /// How long its next time has passed without a run, in whole seconds; `null` if none has, or less than 3 seconds ago. Only
+    /// of a single schedule and in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_seconds: Option<Option<u64>>,
     /// The next five times that will submit a run; only of a single schedule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upcoming: Option<Vec<TimeForm>>,
@@ -102,6 +108,7 @@ impl<'a> From<&'a ScheduleRecord> for ScheduleForm<'a> {
             id: &record.id,
             state: record.state,
             next: record.next.as_ref().map(TimeForm::from),
+            late_seconds: None,
             upcoming: None,
             last: record.last,
             counts: record.counts,
@@ -120,6 +127,15 @@ impl<'a> From<&'a ScheduleRecord> for ScheduleForm<'a> {
 }
 
 impl<'a> ScheduleForm<'a> {
+    /// Adds how late the schedule is ([`ScheduleRecord::late`]).
+    #[must_use]
+    pub fn with_late(self, late: Option<Duration>) -> Self {
+        Self {
+            late_seconds: Some(late.map(|late| late.as_secs())),
+            ..self
+        }
+    }
+
     /// Adds the last run.
     #[must_use]
     pub fn with_last_run(self, run: Option<&'a LastRun>) -> Self {

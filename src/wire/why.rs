@@ -5,7 +5,7 @@ use serde::Serialize;
 use windlass_statemachine::{Kind, TaskState, TaskStatus, state::Skipped};
 
 use crate::{
-    client::{NotRun, Stats, WaitReason},
+    client::{NotRun, Pausers, Stats, WaitReason},
     store::{Error, RefusedRows, TaskRecord},
 };
 
@@ -60,6 +60,10 @@ pub struct WaitingForm<'a> {
     pub at_least: bool,
     /// The reason in words.
     pub text: String,
+    /// Who paused the tasks, those who paused the most first; absent for other reasons, and where no author is known. Only
+    /// the last 1,000 paused tasks are read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paused_by: Vec<String>,
     /// The command or the request that shows or resolves it.
     pub remedy: String,
 }
@@ -94,6 +98,7 @@ impl<'a> WhyForm<'a> {
             tasks: one.tasks,
             at_least: one.at_least,
             text: one.cause.text(),
+            paused_by: Vec::new(),
             remedy: remedy(&one),
         };
         Self {
@@ -102,6 +107,25 @@ impl<'a> WhyForm<'a> {
             waiting: stats.not_run().into_iter().map(form).collect(),
             at: stats.at,
         }
+    }
+
+    /// Adds who paused tasks ([`Client::pausers`](crate::Client::pausers)).
+    #[must_use]
+    pub fn with_pausers(mut self, pausers: Vec<Pausers>) -> Self {
+        for Pausers { kind, by } in pausers {
+            let is_it = |one: &&mut WaitingForm<'_>| *one.kind == kind && one.reason == "paused";
+            let Some(one) = self.waiting.iter_mut().find(is_it) else {
+                continue;
+            };
+            let of_each = |(who, tasks): &(String, u64)| match one.tasks {
+                1 => who.clone(),
+                _ => format!("{who} ({tasks})"),
+            };
+            let all: Vec<String> = by.iter().map(of_each).collect();
+            one.text = format!("{}; paused by {}", one.text, all.join(", "));
+            one.paused_by = by.into_iter().map(|(who, _)| who).collect();
+        }
+        self
     }
 
     /// Adds the refused rows of the inbox. `remedy` shows them in the program's own terms.
@@ -162,7 +186,7 @@ fn present(record: &TaskRecord, now: Timestamp, (sees_nodes, sees_errors): (bool
     let Ok(state) = &record.state else {
         return "its record cannot be read".to_owned();
     };
-    let present = doing(state, record, now, sees_nodes);
+    let present = doing(state, record, now, (sees_nodes, sees_errors));
     match state.errors.last() {
         // A task that fails, and one whose nodes are lost one after the other.
         Some(last) if state.attempts > 0 && !state.code().is_terminal() => {
@@ -180,10 +204,29 @@ fn present(record: &TaskRecord, now: Timestamp, (sees_nodes, sees_errors): (bool
     }
 }
 
-/// What a task does that slept or waited when it was paused.
-const PAUSED: &str = "it is paused until it is resumed; a resume runs it at once and skips";
+/// Returns who paused a task, and what a resume skips. A note is hidden with the texts of errors.
+fn paused(state: &TaskState, now: Timestamp, (sees_nodes, sees_errors): (bool, bool)) -> String {
+    let mut text = "it is paused until it is resumed".to_owned();
+    if let Some(mut by) = state.paused.clone() {
+        by.note = by.note.filter(|_| sees_errors);
+        text += &format!("; paused by {by}");
+    }
+    match state.skipped(now) {
+        None => {}
+        Some(Skipped::Tasks(_)) if !sees_nodes => {
+            text += "; a resume runs it at once and skips its wait for other tasks";
+        }
+        Some(skipped) => text += &format!("; a resume runs it at once and skips {skipped}"),
+    }
+    text
+}
 
-fn doing(state: &TaskState, record: &TaskRecord, now: Timestamp, sees_nodes: bool) -> String {
+fn doing(
+    state: &TaskState,
+    record: &TaskRecord,
+    now: Timestamp,
+    (sees_nodes, sees_errors): (bool, bool),
+) -> String {
     match (&state.status, &record.node) {
         (_, Some(node)) if sees_nodes => format!("node '{node}' has claimed it"),
         (_, Some(_)) => "a node has claimed it".to_owned(),
@@ -198,11 +241,7 @@ fn doing(state: &TaskState, record: &TaskRecord, now: Timestamp, sees_nodes: boo
             "the tasks that it waits for have ended, and a node will claim it".to_owned()
         }
         (TaskStatus::Sleeping { until }, None) => format!("it sleeps until {until:.0}"),
-        (TaskStatus::Paused, None) => match state.skipped(now) {
-            None => "it is paused until it is resumed".to_owned(),
-            Some(Skipped::Tasks(_)) if !sees_nodes => format!("{PAUSED} its wait for other tasks"),
-            Some(skipped) => format!("{PAUSED} {skipped}"),
-        },
+        (TaskStatus::Paused, None) => paused(state, now, (sees_nodes, sees_errors)),
         (TaskStatus::Runnable | TaskStatus::Fault, None) => {
             "it can run, and a node will claim it".to_owned()
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Invalid, text::is_unprintable};
+use crate::{Invalid, text::check_line};
 
 /// The longest author, in bytes.
 pub const MAX_AUTHOR_BYTES: usize = 300;
@@ -32,11 +32,11 @@ impl Author {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] (field `by`) for an empty text, one of more than [`MAX_AUTHOR_BYTES`] bytes, and one with control
-    /// characters.
+    /// [`Invalid`] (field `by`) for an empty text, one of more than [`MAX_AUTHOR_BYTES`] bytes, one with characters that
+    /// are not printed, and one that has only spaces or invisible characters.
     pub fn new(name: impl Into<String>) -> Result<Self, Invalid> {
         let name = name.into();
-        if name.is_empty() || name.len() > MAX_AUTHOR_BYTES || name.chars().any(is_unprintable) {
+        if check_line(&name, MAX_AUTHOR_BYTES).is_err() {
             let reason = format!(
                 "{name:?} is not 1 to {MAX_AUTHOR_BYTES} bytes of printable text; give the name of a user or program"
             );
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_name_is_short_printable_text() {
         let longest = "x".repeat(MAX_AUTHOR_BYTES);
-        for name in ["", "a\nb", &format!("{longest}x")] {
+        for name in ["", " ", "a\nb", "a\u{61c}b", &format!("{longest}x")] {
             assert_eq!(Author::new(name).unwrap_err().field(), "by", "{name:?}");
             let text = serde_json::to_string(name).unwrap();
             assert!(serde_json::from_str::<Author>(&text).is_err(), "{name:?}");

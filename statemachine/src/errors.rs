@@ -106,6 +106,24 @@ impl ErrorEntry {
         }
     }
 
+    /// Returns whether the error has this fingerprint, as this version or an earlier one computes it: a store may have failed
+    /// tasks under the earlier one.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::ErrorEntry;
+    /// use jiff::Timestamp;
+    ///
+    /// let failed = |text| ErrorEntry::new(Timestamp::UNIX_EPOCH, text);
+    /// let print = failed("exit code 1").fingerprint();
+    /// assert!(failed("exit code 1").has_fingerprint(&print));
+    /// assert!(!failed("exit code 2").has_fingerprint(&print));
+    /// ```
+    pub fn has_fingerprint(&self, print: &str) -> bool {
+        self.fingerprint() == print || crate::fingerprint::earlier(&self.error) == print
+    }
+
     /// Returns whether [`TaskState::claimed`](crate::TaskState::claimed) recorded the error because the
     /// previous claim was lost with its node.
     pub fn is_abandonment(&self) -> bool {

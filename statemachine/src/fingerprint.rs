@@ -10,7 +10,8 @@ const COUNTED: usize = 1000;
 /// Returns the fingerprint of an error text: 12 hexadecimal digits. Texts that differ only in numbers, ids and paths have
 /// the same fingerprint.
 ///
-/// A word with a digit counts as an id or a number, a word with a `/` or `\` as a path. Case, white space and everything
+/// A word with a digit counts as an id or a number, a word with a `/` or `\` as a path. The number after `exit code` or
+/// `exit status` is kept, because it says what went wrong. Case, white space and everything
 /// after the first 1,000 characters are ignored. A later version may group errors differently: a program that keeps
 /// fingerprints cannot compare them with those of that version.
 ///
@@ -23,10 +24,27 @@ const COUNTED: usize = 1000;
 /// let other = fingerprint("order 4711: cannot open /data/2031/b.csv: timed out after 5s");
 /// assert_eq!(one, other);
 /// assert_ne!(one, fingerprint("order 17: cannot open /data/2030/a.csv: permission denied"));
+/// assert_ne!(fingerprint("exit code 1"), fingerprint("exit code 2"));
 /// ```
 pub fn fingerprint(error: &str) -> String {
+    hashed(normal(error, Codes::Kept))
+}
+
+/// Returns the fingerprint that programs gave a text before they kept exit codes. A store may still have tasks under it.
+pub(crate) fn earlier(error: &str) -> String {
+    hashed(normal(error, Codes::Masked))
+}
+
+/// What becomes of exit codes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Codes {
+    Kept,
+    Masked,
+}
+
+fn hashed(words: impl Iterator<Item = String>) -> String {
     let mut hash = FnvHasher::default();
-    for word in normal(error) {
+    for word in words {
         hash.write(word.as_bytes());
         hash.write(b" ");
     }
@@ -34,7 +52,7 @@ pub fn fingerprint(error: &str) -> String {
 }
 
 /// Returns the words of a text. Numbers and ids become one placeholder word, paths another.
-fn normal(error: &str) -> impl Iterator<Item = String> {
+fn normal(error: &str, codes: Codes) -> impl Iterator<Item = String> {
     let end = error.char_indices().nth(COUNTED);
     let counted = end.map_or(error, |(end, _)| &error[..end]);
     // Punctuation between words is not a word: `id=7,` is `id` and a number.
@@ -45,8 +63,20 @@ fn normal(error: &str) -> impl Iterator<Item = String> {
     let words = counted.split(is_between);
     let words = words.map(|word| word.trim_matches(['.', '-']));
     let words = words.filter(|word| !word.is_empty());
-    words.map(|word| {
-        if word.contains(['/', '\\']) {
+    // The two words before.
+    let mut before = ["", ""];
+    words.map(move |word| {
+        let [exit, code] = before;
+        before = [code, word];
+        let is_code = codes == Codes::Kept
+            && exit.eq_ignore_ascii_case("exit")
+            && ["code", "status"]
+                .iter()
+                .any(|one| code.eq_ignore_ascii_case(one))
+            && word.bytes().all(|b| b.is_ascii_digit());
+        if is_code {
+            word.to_owned()
+        } else if word.contains(['/', '\\']) {
             "/".to_owned()
         } else if word.contains(|c: char| c.is_numeric()) {
             "0".to_owned()
@@ -61,7 +91,7 @@ mod tests {
     use super::*;
 
     fn words(error: &str) -> String {
-        normal(error).collect::<Vec<_>>().join(" ")
+        normal(error, Codes::Kept).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -76,11 +106,31 @@ mod tests {
             ("C:\\data\\x: denied", "c / denied"),
             ("code=E0308, field: name", "code 0 field name"),
             ("well-known a.b.c", "well-known a.b.c"),
+            ("exit code 2: no 7 of 9", "exit code 2 no 0 of 0"),
+            ("Exit status: 1.", "exit status 1"),
+            (
+                "the exit code of 7 is code 7",
+                "the exit code of 0 is code 0",
+            ),
+            ("exit code 1a", "exit code 0"),
             ("", ""),
             ("...", ""),
         ] {
             assert_eq!(words(error), expected, "{error}");
         }
+    }
+
+    /// Regression: commands that failed with other exit codes were one group.
+    #[test]
+    fn errors_with_other_exit_codes_are_other_errors() {
+        let (one, two) = ("exit code 1: no space", "exit code 2: no space");
+        assert_ne!(fingerprint(one), fingerprint(two));
+        assert_eq!(
+            fingerprint("exit code 1: no room"),
+            fingerprint("Exit code: 1, no room")
+        );
+        // As stores keep them from earlier programs.
+        assert_eq!(earlier(one), earlier(two));
     }
 
     #[test]

@@ -6,7 +6,10 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Invalid, text::is_unprintable};
+use crate::{
+    Invalid,
+    text::{is_blank, is_unprintable},
+};
 
 /// The longest id, kind or node name, in bytes.
 pub const MAX_NAME_BYTES: usize = 256;
@@ -36,9 +39,9 @@ fn check_kind(field: &'static str, text: &str) -> Result<(), Invalid> {
 
 fn check_text(field: &'static str, text: &str, refused: char) -> Result<(), Invalid> {
     let wrong = |reason: String| Err(Invalid::new(field, reason));
-    if text.is_empty() {
+    if is_blank(text) {
         return wrong(format!(
-            "is empty; give 1 to {MAX_NAME_BYTES} bytes of printable text"
+            "is empty, or shows nothing; give 1 to {MAX_NAME_BYTES} bytes of printable text"
         ));
     }
     if text.len() > MAX_NAME_BYTES {

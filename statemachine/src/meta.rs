@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Invalid, text::is_unprintable};
+use crate::{
+    Invalid,
+    text::{is_blank, is_unprintable},
+};
 
 /// Names and values of text that a task carries, such as `traceparent`. windlass never interprets them: they do not
 /// select nodes, and filters do not search them. Handlers and commands receive them unchanged.
@@ -50,7 +53,7 @@ pub fn check(meta: &Meta) -> Result<(), Invalid> {
     }
     for (name, value) in meta {
         let has_control = |text: &str| text.chars().any(is_unprintable);
-        if name.is_empty()
+        if is_blank(name)
             || name.len() > MAX_META_NAME_BYTES
             || name.contains('=')
             || has_control(name)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{Invalid, text::is_unprintable};
+use crate::{Invalid, text::check_line};
 
 /// The longest note, in bytes.
 pub const MAX_NOTE_BYTES: usize = 500;
@@ -32,21 +32,19 @@ impl Note {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] (field `note`) for an empty text, one of more than [`MAX_NOTE_BYTES`] bytes, and one with control
-    /// characters such as a line break.
+    /// [`Invalid`] (field `note`) for an empty text, one of more than [`MAX_NOTE_BYTES`] bytes, one with characters that
+    /// are not printed, such as a line break, and one that has only spaces or invisible characters.
     pub fn new(text: impl Into<String>) -> Result<Self, Invalid> {
         let text = text.into();
-        let reason = match text.len() {
-            0 => "is empty; write why the command is sent, or leave the note out".to_owned(),
-            bytes if bytes > MAX_NOTE_BYTES => {
-                format!("has {bytes} bytes; a note has at most {MAX_NOTE_BYTES}")
-            }
-            _ if text.chars().any(is_unprintable) => format!(
-                "{text:?} has a line break or another control character; write one line of text"
-            ),
-            _ => return Ok(Self(text.into())),
-        };
-        Err(Invalid::new("note", reason))
+        match check_line(&text, MAX_NOTE_BYTES) {
+            Ok(()) => Ok(Self(text.into())),
+            Err(wrong) => Err(Invalid::new(
+                "note",
+                format!(
+                    "{wrong}; write why in one line of 1 to {MAX_NOTE_BYTES} bytes of printable text, or leave the note out"
+                ),
+            )),
+        }
     }
 
     /// Returns the text.
@@ -110,14 +108,18 @@ mod tests {
             assert_eq!(serde_json::from_str::<Note>(&json).unwrap(), note);
         }
         for (text, says) in [
-            ("", "note: is empty"),
+            ("", "note: is empty; write why"),
+            (&*"x".repeat(501), "note: has 501 bytes"),
+            ("a\nb", "note: has a line break"),
+            ("a\u{1b}[31m", "the character '\\u{1b}'"),
+            ("a\u{202e}b", "the character '\\u{202e}'"),
+            ("a\u{61c}b", "the character '\\u{61c}'"),
+            ("a\u{e0041}b", "the character '\\u{e0041}'"),
+            ("   ", "note: has only spaces or invisible"),
             (
-                &*"x".repeat(501),
-                "note: has 501 bytes; a note has at most 500",
+                "\u{200d}\u{3164} \u{fe0f}",
+                "note: has only spaces or invisible",
             ),
-            ("a\nb", "a line break"),
-            ("a\u{1b}[31m", "control character"),
-            ("a\u{202e}b", "control character"),
         ] {
             let refused = Note::new(text).unwrap_err().to_string();
             assert!(refused.contains(says), "{refused}");

@@ -2,7 +2,10 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Invalid, Json, text::is_unprintable};
+use crate::{
+    Invalid, Json,
+    text::{is_blank, is_unprintable},
+};
 
 /// The longest name of a signal, in characters.
 pub const MAX_NAME_CHARS: usize = 64;
@@ -109,7 +112,7 @@ impl Signal {
     /// `payload` for one that is nested too deep ([`Json::check_depth`]).
     pub fn check(&self) -> Result<(), Invalid> {
         let chars = self.name.chars().count();
-        if chars == 0 || chars > MAX_NAME_CHARS || self.name.chars().any(is_unprintable) {
+        if is_blank(&self.name) || chars > MAX_NAME_CHARS || self.name.chars().any(is_unprintable) {
             let reason = format!(
                 "{:?} is not 1 to {MAX_NAME_CHARS} printable characters",
                 self.name

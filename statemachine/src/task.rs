@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Invalid, Json, Kind, Limit, Meta, Retry, TaskId, Unique, meta, text::is_unprintable,
+    Invalid, Json, Kind, Limit, Meta, Retry, TaskId, Unique, meta,
+    text::{is_blank, is_unprintable},
     waits::Waits,
 };
 
@@ -209,7 +210,7 @@ fn check_labels(labels: &Labels) -> Result<(), Invalid> {
     }
     for (name, value) in labels {
         let bad = |text: &str| text.len() > MAX_LABEL_BYTES || text.chars().any(is_unprintable);
-        if name.is_empty() || bad(name) || name.contains(['=', ',']) {
+        if is_blank(name) || bad(name) || name.contains(['=', ',']) {
             let reason = format!(
                 "the name {name:?} is not 1 to {MAX_LABEL_BYTES} bytes of printable text without '=' and ','"
             );

@@ -11,7 +11,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
 
-use crate::{Invalid, Meta, retry::MAX_WAIT, text::is_unprintable};
+use crate::{
+    Invalid, Meta,
+    retry::MAX_WAIT,
+    text::{is_blank, is_unprintable},
+};
 
 /// How many limits a task may have.
 pub const MAX_LIMITS: usize = 8;
@@ -139,7 +143,7 @@ impl Limit {
 
 /// Checks the key of a limit, or a unique key.
 fn check_key(field: &'static str, key: &str) -> Result<(), Invalid> {
-    if key.is_empty()
+    if is_blank(key)
         || key.len() > MAX_KEY_BYTES
         || key.contains('/')
         || key.chars().any(is_unprintable)

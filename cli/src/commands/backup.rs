@@ -42,6 +42,14 @@ pub(crate) struct Made<'a> {
 /// Backs the store up.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.reading().await?;
+    let folder = args.file.parent().filter(|folder| folder.as_os_str() != "");
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(Failure::Store(format!(
+            "could not create '{}': there is no folder '{}'; create it, or name another file",
+            args.file.display(),
+            folder.display()
+        )));
+    }
     let backup = client.store().transfer()?.backup(&args.file).await?;
     let file = args.file.display().to_string();
     let out = global.out();

@@ -24,6 +24,7 @@ use crate::{
     output::Output,
     parse,
     select::count,
+    text::counted,
     view::text,
 };
 
@@ -85,7 +86,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         ));
     }
     if let Some(path) = absent_file(&args.from).map_err(|e| e.about("from"))? {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::Store(format!(
             "from: there is no file '{}'; check the name",
             path.display()
         )));
@@ -189,7 +190,7 @@ fn not_copied(error: Error, done: u64) -> Failure {
             Failure::No(format!("{missing} (--accept-missing); nothing was copied"))
         }
         error if done > 0 => {
-            let tasks = counted(usize::try_from(done).unwrap_or(usize::MAX), "task");
+            let tasks = counted(done, "task");
             let text = Failure::from(error).to_string();
             Failure::Store(format!(
                 "{text}; at least {tasks} of the source are in the target: copy again, it goes on from there"
@@ -261,13 +262,6 @@ async fn until_free(transfer: &Copier<'_>, wait: Option<Duration>) -> Result<(),
             Err(Error::Invalid(_)) => sleep(Duration::from_millis(200)).await,
             Err(error) => return Err(error.into()),
         }
-    }
-}
-
-pub(super) fn counted(number: usize, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        _ => format!("{number} {what}s"),
     }
 }
 
@@ -372,7 +366,7 @@ fn show(out: &Output, report: &Report, args: &Args) -> Result<(), Failure> {
         out.note(format!(
             "{} of the source that are in no task were not copied; correct or delete refused rows (windlass doctor), \
              then run the copy again, which takes them",
-            counted(report.outside.len(), "operation")
+            counted(report.outside.len() as u64, "operation")
         ));
     }
     if !dry_run && report.is_whole() && !args.backup {

@@ -17,12 +17,13 @@ use windlass::{
     },
 };
 
-use super::copy::{counted, name};
+use super::copy::name;
 use crate::{
     exit::{Exit, Failure},
     global::Global,
     output::Output,
     parse,
+    text::counted,
 };
 
 /// Where to write, and how long to wait.
@@ -85,7 +86,7 @@ impl New {
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
         let folder = folder.unwrap_or(Path::new("."));
         if !folder.is_dir() {
-            return Err(Failure::Usage(format!(
+            return Err(Failure::Store(format!(
                 "could not create '{given}': there is no folder '{}'; create it, or name another file",
                 folder.display()
             )));
@@ -208,10 +209,10 @@ fn show(out: &Output, written: &Written, file: &str) -> Result<(), Failure> {
         let why = one.refused.as_deref().unwrap_or("it waits");
         out.complain(format!("{}: {why}", one.what));
     }
-    let tasks = usize::try_from(written.tasks).unwrap_or(usize::MAX);
-    let line = format!("{} in '{file}'", counted(tasks, "task"));
+    let tasks = counted(written.tasks, "task");
+    let line = format!("{tasks} in '{file}'");
     match (file, out.is_json()) {
-        ("-", _) => out.note(counted(tasks, "task") + " exported"),
+        ("-", _) => out.note(tasks + " exported"),
         (_, true) => out.json(written)?,
         (_, false) => out.line(line)?,
     }

@@ -32,7 +32,7 @@ pub(crate) struct Args {
 
     /// Count only tasks that failed at this time (2026-11-28, yesterday, '2 hours ago', RFC 3339; days are those of this
     /// machine's time zone) or later; at most the last 10,000
-    #[arg(long, value_name = "TIME", value_parser = parse::past)]
+    #[arg(long, value_name = "TIME", value_parser = parse::since)]
     since: Option<Timestamp>,
 
     /// Show at most the N groups with the most tasks

@@ -50,6 +50,7 @@ What is done in the session has the user who runs this command as its author.
 
 Examples:
   windlass token link
+  windlass token link --url http://localhost:7480
   windlass token link --role read --url https://tasks.example.com")]
     Link(LinkArgs),
     /// Revoke a token: every server refuses it within a second
@@ -104,9 +105,10 @@ struct LinkArgs {
     #[arg(long, value_name = "ROLE", default_value = "admin")]
     role: Role,
 
-    /// The URL of the server. A name of this machine itself is replaced by one that no server of another user has
-    #[arg(long, value_name = "URL", default_value = "http://localhost:7474")]
-    url: String,
+    /// The URL of the server; by default that of `windlass serve` without --listen, http://localhost:7474. A name of this
+    /// machine itself is replaced by one that no server of another user has
+    #[arg(long, value_name = "URL", env = "WINDLASS_URL")]
+    url: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -165,9 +167,13 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
 }
 
+/// The URL of a server that was started without --listen.
+const DEFAULT_URL: &str = "http://localhost:7474";
+
 /// Prints a link alone, so that a shell can take it.
 async fn link(client: &Client, out: &Output, ask: &LinkArgs) -> Result<Exit, Failure> {
-    let split = ask.url.split_once("://").map(|(scheme, rest)| {
+    let url = ask.url.as_deref().unwrap_or(DEFAULT_URL);
+    let split = url.split_once("://").map(|(scheme, rest)| {
         let (at, base) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         (scheme, at, base.trim_end_matches('/'))
     });
@@ -175,10 +181,7 @@ async fn link(client: &Client, out: &Output, ask: &LinkArgs) -> Result<Exit, Fai
         ["http", "https"].contains(scheme) && !at.is_empty() && !at.contains('@')
     };
     let Some((scheme, at, base)) = split.filter(is_url) else {
-        let text = format!(
-            "--url: '{}' is not a URL such as https://tasks.example.com/base",
-            ask.url
-        );
+        let text = format!("--url: '{url}' is not a URL such as https://tasks.example.com/base");
         return Err(Failure::Usage(text));
     };
     let link = Sessions::new(client.store())
@@ -194,6 +197,12 @@ async fn link(client: &Client, out: &Output, ask: &LinkArgs) -> Result<Exit, Fai
         None => at.to_owned(),
     };
     out.line(format!("{scheme}://{at}{base}{}", link.path))?;
+    if ask.url.is_none() {
+        out.note(
+            "note: the link is for a server at port 7474, the default of `windlass serve`; for `serve --listen` give --url \
+             with its address",
+        );
+    }
     Ok(Exit::Ok)
 }
 

@@ -53,6 +53,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let form = WhyForm::new(&stats, client.write_error().await, |one| {
         resolve(one, &hint)
     });
+    let form = form.with_pausers(client.pausers(&stats).await?);
     // A row has no kind.
     let form = match args.kind {
         None => form.with_refused(&stats.refused_rows, hint.command("doctor")),
@@ -143,15 +144,6 @@ async fn one(id: &TaskId, global: &Global, client: &Client) -> Result<Exit, Fail
                 "signal --payload JSON"
             };
             out.line(format!("   try: {} {name}", hint.on_task(words, id)))?;
-        }
-        Some(WaitReason::Full(nodes)) => {
-            let node = nodes.first().map_or("NODE", |node| node.as_str());
-            let words = format!("list --claimed --node {}", quoted(node));
-            out.line(format!("   try: {}", hint.command(&words)))?;
-        }
-        Some(WaitReason::Limit(by)) => {
-            let words = format!("list --claimed {}", option("--limit-key", by.limit.key()));
-            out.line(format!("   try: {}", hint.command(&words)))?;
         }
         Some(reason) if is_of_worker(&record.task.kind, reason) => {
             let mut words = remedy(&record.task.kind, reason);
@@ -277,7 +269,13 @@ pub(crate) fn resolve(one: &NotRun<'_>, hint: &Hint) -> String {
 
 /// Returns whether the command for a reason lists the tasks that were counted.
 fn lists(reason: &WaitReason) -> bool {
-    !matches!(reason, WaitReason::NotClaiming(_) | WaitReason::Copied(_))
+    !matches!(
+        reason,
+        WaitReason::NotClaiming(_)
+            | WaitReason::Copied(_)
+            | WaitReason::Full(_)
+            | WaitReason::Limit(_)
+    )
 }
 
 /// Returns whether a worker of this program would run tasks of the kind that wait for this reason.
@@ -303,6 +301,14 @@ pub(crate) fn remedy(kind: &Kind, reason: &WaitReason) -> String {
             format!("node unfreeze {dashes}{}", quoted(node))
         }
         WaitReason::Copied(_) => "doctor".to_owned(),
+        // What has the slots.
+        WaitReason::Full(nodes) => {
+            let node = nodes.first().map_or("NODE", |node| node.as_str());
+            format!("list --claimed --node {}", quoted(node))
+        }
+        WaitReason::Limit(by) => {
+            format!("list --claimed {}", option("--limit-key", by.limit.key()))
+        }
         // The tasks that were counted.
         reason => {
             let kind = option("--kind", kind.as_str());

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::env::Env;
+use crate::{env::Env, settings::ran};
 
 #[test]
 fn a_zone_in_an_expression_is_given_as_the_zone() {
@@ -17,6 +17,23 @@ fn a_zone_in_an_expression_is_given_as_the_zone() {
             &["begins with a time zone", "give 'Europe/Berlin'", "--zone"],
         );
     }
+}
+
+/// Regression: a link for the default address looked like that of any server.
+#[test]
+fn a_link_names_the_address_that_it_assumes() {
+    let env = Env::new();
+    env.run(&["submit", "k"]).ok();
+    let link = env.run(&["token", "link"]).ok();
+    assert!(link.out.contains(".localhost:7474/"), "{link:?}");
+    assert!(
+        link.err.contains("for `serve --listen` give --url"),
+        "{link:?}"
+    );
+    let url = "https://tasks.example.com";
+    let link = ran(&env, &[("WINDLASS_URL", url)], &["token", "link"]).ok();
+    assert!(link.out.starts_with(&format!("{url}/session/")), "{link:?}");
+    assert_eq!(link.err, "");
 }
 
 /// The note spoke of a worker that submits the runs, although none does while the schedule is paused.

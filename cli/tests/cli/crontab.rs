@@ -173,6 +173,38 @@ fn a_crontab_with_a_column_for_the_user_needs_an_option() {
     );
 }
 
+/// Regression: a line without a user lost its first word without a report.
+#[test]
+fn a_line_without_its_user_is_refused_and_loses_no_word() {
+    let env = Env::new();
+    let text = "0 1 * * * root backup --all\n0 2 * * * tar czf /tmp/a.tgz /a\n0 3 * * * app-of-web-1 sync\n";
+    let file = env.write("crontab", text);
+    let words = ["schedule", "import", &file, "--user-column"];
+    for more in [&[][..], &["--dry-run"]] {
+        let says = [
+            "line 2: 'tar' is not a user of this machine",
+            "write the user before the command, like '30 2 * * * root backup'",
+            "line 3: 'app-of-web-1' is not a user of this machine",
+            "give --user app-of-web-1 if",
+            "2 lines are wrong; nothing was imported",
+        ];
+        let ran = env.run(&[&words[..], more].concat()).code(2);
+        for text in says {
+            assert!(ran.err.contains(text), "{text} is not in {ran:?}");
+        }
+    }
+    env.write("crontab", &text.replace("tar ", "root tar "));
+    let named = [&words[..], &["--user", "app-of-web-1", "-o", "json"]].concat();
+    let imported = env.run(&named).ok().lines();
+    let commands: Vec<_> = imported
+        .iter()
+        .map(|line| line["spec"]["run"]["props"]["shell"].clone())
+        .collect();
+    assert_eq!(commands, ["backup --all", "tar czf /tmp/a.tgz /a", "sync"]);
+    env.run(&["schedule", "import", &file, "--user", "x"])
+        .fails(2, &["--user-column"]);
+}
+
 /// Regression: only a user before a program or a path was noticed, and the user became the program of every other line.
 #[test]
 fn a_user_before_any_command_needs_an_option_and_an_unknown_first_word_a_note() {

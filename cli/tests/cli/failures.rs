@@ -89,3 +89,38 @@ fn a_command_that_cannot_be_is_not_retried() {
     let error = task["errors"][0]["error"].as_str().unwrap();
     assert!(error.starts_with("the task cannot be run: "), "{error}");
 }
+
+/// Regression: the numbers of errors are ignored, and commands with other exit codes were one group.
+#[test]
+fn commands_with_other_exit_codes_are_other_failures() {
+    let env = crate::env::Env::new();
+    for (id, code) in [("a", 1), ("b", 2), ("c", 2)] {
+        let line = format!("echo job {id}7 >&2; exit {code}");
+        env.run(&["submit", "--id", id, "--retry", "never", "--shell", &line])
+            .ok();
+    }
+    env.run(&["worker", "--until-idle"]).ok();
+    let found = env.json(&["failures"]);
+    let groups = found["failures"].as_array().unwrap();
+    let short: Vec<_> = groups
+        .iter()
+        .map(|group| {
+            (
+                group["tasks"].as_u64().unwrap(),
+                group["error"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert!(
+        matches!(short[..], [(2, two), (1, one)] if two.starts_with("exit code 2") && one.starts_with("exit code 1")),
+        "{found}"
+    );
+    let print = groups[1]["fingerprint"].as_str().unwrap();
+    let ran = env
+        .run(&["list", "--state", "failed", "--fingerprint", print])
+        .ok();
+    assert!(
+        ran.out.contains("\na ") && !ran.out.contains("\nb "),
+        "{ran:?}"
+    );
+}

@@ -149,7 +149,7 @@ async fn logs_print_what_a_task_has_printed() {
     env.run(&["submit", "print", "--id", "p"]).ok();
     let none = env.run(&["logs", "p"]).ok();
     assert!(
-        none.out.is_empty() && none.err.contains("keeps no output"),
+        none.out.is_empty() && none.err.contains("task 'p' has not run yet; `windlass why"),
         "{none:?}"
     );
     let mut follow = env.command();

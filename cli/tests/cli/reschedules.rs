@@ -281,6 +281,9 @@ fn errors_of_changes_say_what_to_do() {
         .fails(2, &["leaves no wait between attempts"]);
     env.run(&["submit", "k", "--label", "team=a\u{202e}b"])
         .fails(2, &["is not printable text"]);
-    env.run(&["export", &env.path("nowhere/x")])
-        .fails(2, &["there is no folder"]);
+    // Regression: exit code 2, of wrong usage. The output cannot be written.
+    for command in ["export", "backup"] {
+        env.run(&[command, &env.path("nowhere/x")])
+            .fails(4, &["there is no folder"]);
+    }
 }

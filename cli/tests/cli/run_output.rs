@@ -51,7 +51,7 @@ fn run_prints_more_than_a_log_keeps_and_keeps_no_more() {
         "{err}"
     );
     assert!(
-        err.contains("the output of 1 tasks was not printed whole"),
+        err.contains("the output of 1 task was not printed whole"),
         "{err}"
     );
 }

@@ -280,7 +280,7 @@ async fn a_schedule_is_created_paused_with_a_description() {
     env.run(&["schedule", "update", "s", "--description", ""])
         .fails(
             2,
-            &["--description: has 0 bytes; give 1 to 1024 bytes of printable text"],
+            &["--description: is empty; give 1 to 1024 bytes of printable text"],
         );
 }
 
@@ -341,7 +341,6 @@ fn a_description_is_printable() {
             "--description",
             text,
         ];
-        env.run(&words)
-            .fails(2, &["has characters that are not printed"]);
+        env.run(&words).fails(2, &["which is not printed"]);
     }
 }

@@ -192,6 +192,32 @@ fn a_next_time_that_has_passed_without_a_worker_is_marked() {
         got.out.contains("ago, and no worker has submitted its run"),
         "{got:?}"
     );
+    // Regression: the list showed neither this nor what the schedule runs.
+    let words = [
+        "schedule",
+        "create",
+        "later",
+        "--cron",
+        "@yearly",
+        "--shell",
+        "du -s | mail",
+    ];
+    env.run(&words).ok();
+    let listed = env.run(&["schedule", "list"]).ok().out;
+    let row = |id: &str| listed.lines().find(|line| line.starts_with(id)).unwrap();
+    assert!(
+        row("ID").contains("NEXT") && row("ID").contains("  RUNS"),
+        "{listed}"
+    );
+    assert!(
+        row("soon").contains("s late: ") && row("soon").contains("  true  "),
+        "{listed}"
+    );
+    assert!(row("later").contains("  du -s | mail  "), "{listed}");
+    assert!(!row("later").contains("late:"), "{listed}");
+    let listed = env.json(&["schedule", "list"]);
+    assert!(listed[0]["late_seconds"].as_u64().unwrap() >= 3, "{listed}");
+    assert!(listed[1]["late_seconds"].is_null() && listed[1].get("late_seconds").is_some());
 }
 
 /// It advised to start a worker, which would do nothing for the schedule.

@@ -146,8 +146,15 @@ async fn a_note_says_why_a_task_is_paused() {
         .fails(2, &["--note", "is empty"]);
     env.run(&["kill", "s1", "--note", "a\nb"])
         .fails(2, &["a line break"]);
-    env.run(&["kill", "s1", "--note", &"x".repeat(501)])
-        .fails(2, &["has 501 bytes; a note has at most 500"]);
+    env.run(&["kill", "s1", "--note", &"x".repeat(501)]).fails(
+        2,
+        &["has 501 bytes; write why in one line of 1 to 500 bytes"],
+    );
+    // Regression: a note that shows nothing passed.
+    env.run(&["kill", "s1", "--note", "  "])
+        .fails(2, &["--note", "only spaces or invisible characters"]);
+    env.run(&["schedule", "pause", "s1", "--note", "a\u{61c}b"])
+        .fails(2, &["--note", "which is not printed"]);
     node.shutdown().await;
 }
 
@@ -167,8 +174,18 @@ async fn failures_since_a_time_are_counted() {
     assert_eq!(tasks("yesterday"), 2);
     assert_eq!(tasks("2 hours ago"), 2);
     assert_eq!(tasks(&ended), 1);
-    let none = env.run(&["failures", "--since", "2099-01-01"]).ok();
+    let none = env.run(&["failures", "--since", "now"]).ok();
     assert!(none.err.contains("no task has failed since 20"), "{none:?}");
+    // Regression: a time in the future was accepted, and the list was empty.
+    for words in [
+        ["failures", "--since", "2099-01-01"],
+        ["list", "--submitted-from", "tomorrow"],
+        ["list", "--ended-from", "in 2h"],
+    ] {
+        env.run(&words)
+            .fails(2, &[words[1], words[2], "is in the future"]);
+    }
+    env.run(&["list", "--ended-until", "tomorrow"]).ok();
     let hint = env.run(&["failures", "--since", &ended]).ok();
     assert!(
         hint.err.contains(&format!("--ended-from {ended}")),
@@ -203,7 +220,6 @@ fn times_are_read_as_people_write_them() {
     ] {
         assert_eq!(count(time), 1, "{time}");
     }
-    assert_eq!(count("tomorrow"), 0);
     let list = ["list", "--submitted-from", "last week"];
     let ran = env
         .command()
@@ -218,7 +234,21 @@ fn times_are_read_as_people_write_them() {
         "{err}"
     );
     assert!(
-        err.contains("days are those of Europe/Berlin, the time zone of this machine"),
+        err.contains("days are those of the time zone Europe/Berlin"),
         "{err}"
     );
+    // Regression: an unknown zone was taken for UTC.
+    for (zone, time, code) in [
+        ("Mars/Base", "yesterday", 2),
+        ("Mars/Base", "2026-01-01 9:30", 2),
+        ("Mars/Base", "2 hours ago", 0),
+        ("", "yesterday", 0),
+    ] {
+        let list = ["list", "--submitted-from", time];
+        let ran = env.command().args(list).env("TZ", zone).output().unwrap();
+        let err = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(code), "{zone} {time}: {err}");
+        let says = "TZ names one that is not known; set TZ to a name like Europe/Berlin";
+        assert_eq!(err.contains(says), code == 2, "{err}");
+    }
 }

@@ -132,6 +132,34 @@ fn why_names_the_task_to_retry_first() {
     }
 }
 
+/// Regression: nothing said who had paused the tasks.
+#[test]
+fn why_names_who_paused_tasks() {
+    let env = Env::new();
+    for id in ["a", "b", "c"] {
+        env.run(&["submit", "--id", id, "--shell", "true"]).ok();
+    }
+    env.run(&["pause", "a", "b", "c", "--note", "the database moves"])
+        .ok();
+    env.run(&["worker", "--until-idle"]).ok();
+    let by = env.json(&["get", "a"])["paused_by"]["by"].clone();
+    let text = format!(
+        "it is paused until it is resumed; paused by {}",
+        by.as_str().unwrap()
+    );
+    let why = env.json(&["why"]);
+    assert_eq!(why["waiting"][0]["reason"], "paused", "{why}");
+    assert_eq!(why["waiting"][0]["text"], format!("{text} (3)"));
+    assert_eq!(why["waiting"][0]["paused_by"], json!([by]));
+    let all = env.run(&["why"]).ok().out;
+    assert!(all.contains(&format!("{text} (3)")), "{all}");
+    let one = env.run(&["why", "c"]).ok().out;
+    assert!(
+        one.starts_with(&format!("{text}: the database moves\n")),
+        "{one}"
+    );
+}
+
 #[test]
 fn why_says_that_nothing_is_held_back() {
     let env = Env::new();

@@ -89,13 +89,15 @@ pub async fn dry_run(
 /// # Errors
 ///
 /// [`Error::Invalid`]: field `key` when the key is of another dry run, or older than ten minutes; field `tasks` when more
-/// tasks match now than the dry run has counted. [`Error::Unavailable`].
+/// tasks match now than the dry run has counted; field `note` when the client has a note and the action sends no command
+/// ([`BulkAction::check_note`]). [`Error::Unavailable`].
 pub async fn start(
     client: &Client,
     (filter, action): (BulkFilter, BulkAction),
     (tasks, given): (u64, &str),
     (scope, token): (&Scope, Option<&OfToken>),
 ) -> Result<TaskId, Error> {
+    action.check_note(client.note())?;
     let store = client.store().registry().identity().await?;
     let dry_run = Moment::of_key(given, store)
         .filter(|moment| moment.key(&filter, action, tasks) == given)

@@ -71,6 +71,17 @@ pub struct Refusal {
     pub reason: String,
 }
 
+/// Returns why a task was not changed. The change of a task is a transaction of its own, so its parts say nothing.
+fn reason(error: Error) -> String {
+    match error {
+        Error::Refused(refusals) => {
+            let all: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+            all.join("; ")
+        }
+        error => error.to_string(),
+    }
+}
+
 impl Handler {
     /// Returns the handler for the bulk operations of a store.
     pub fn new(store: &Store) -> Self {
@@ -189,7 +200,7 @@ impl Handler {
                 Ok(_) => progress.done += 1,
                 Err(error) if error.is_retryable() => return Err(error.into()),
                 // A reader of the operation sees its refusals, also those of masked tasks.
-                Err(error) => refused.push((id, without_values(without_text(error)).to_string())),
+                Err(error) => refused.push((id, reason(without_values(without_text(error))))),
             }
         }
         for (id, reason) in refused {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass::{Author, Note};
+use windlass::{Author, Invalid, Note};
 
 use super::filter::BulkFilter;
 
@@ -50,6 +50,36 @@ impl BulkAction {
             Self::Kill => "kill",
             Self::Retry => "retry",
             Self::Delete => "delete",
+        }
+    }
+
+    /// Refuses a note for an action that sends no command, because nothing would keep it.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `note`) for [`Retry`](Self::Retry) and [`Delete`](Self::Delete).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::Note;
+    /// use windlass_server::bulk::BulkAction;
+    ///
+    /// let note = Note::new("the database moves")?;
+    /// assert!(BulkAction::Pause.check_note(Some(&note)).is_ok());
+    /// assert_eq!(BulkAction::Retry.check_note(Some(&note)).unwrap_err().field(), "note");
+    /// # Ok::<(), windlass::Invalid>(())
+    /// ```
+    pub fn check_note(self, note: Option<&Note>) -> Result<(), Invalid> {
+        match (self, note) {
+            (Self::Retry | Self::Delete, Some(_)) => {
+                let reason = format!(
+                    "is kept with a command, and '{}' sends none; leave it out",
+                    self.as_str()
+                );
+                Err(Invalid::new("note", reason))
+            }
+            _ => Ok(()),
         }
     }
 }

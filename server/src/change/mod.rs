@@ -186,7 +186,10 @@ impl<'a> Change<'a> {
             return Ok(());
         };
         match self.app.store.registry().command(&send.id).await {
-            Ok(there) if there.task != send.task || there.command != send.command => {
+            Ok(there)
+                if (&there.task, &there.command, &there.note)
+                    != (&send.task, &send.command, &send.note) =>
+            {
                 match self.is_applied(id, operation).await? {
                     true => Ok(()),
                     false => Err(Problem::id_used(&send.id)),

@@ -18,7 +18,9 @@ fn parameter(param: &Param) -> Value {
         Of::Texts => json!({"type": "array", "items": {"type": "string"}}),
         Of::Flag => json!({"type": "boolean"}),
         Of::Length => json!({"type": "string", "examples": ["30s"]}),
-        Of::Past => json!({"type": "string", "examples": ["2030-01-01T00:00:00Z", "5m ago"]}),
+        Of::Past => {
+            json!({"type": "string", "examples": ["2030-01-01T00:00:00Z", "5m ago", "yesterday"]})
+        }
         Of::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
         Of::One(words) => json!({"enum": words}),
     };

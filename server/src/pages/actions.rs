@@ -38,7 +38,7 @@ pub(super) async fn command(
     let id = encoded(&id);
     let path = format!("/v1/tasks/{id}/commands?{}", page.wait());
     let mut body = json!({ "command": command });
-    if let Some(note) = fields.get("note") {
+    if let Some(note) = fields.note() {
         body["note"] = note.into();
     }
     let body = body.to_string();
@@ -110,7 +110,7 @@ pub(super) fn offer(page: &Page, task: &Record) -> Markup {
                             summary { "Pause with a note…" }
                             form.box method="post" action={ (path) "/commands/pause" } {
                                 @if task.state == "sleeping" { p { "A resume will run it at once: it skips its sleep or its wait." } }
-                                label { "Why " input name="note" required maxlength="500" autocomplete="off"; }
+                                label { "Why " input name="note" required autocomplete="off"; }
                                 button { "Pause it" }
                             }
                         }
@@ -128,7 +128,7 @@ pub(super) fn offer(page: &Page, task: &Record) -> Markup {
                         summary.danger { "Kill…" }
                         form.box method="post" action={ (path) "/commands/kill" } {
                             p { "Kills 1 task: " (text::name(&task.id)) ". Its handler is stopped, and only a retry starts it again." }
-                            label { "Why (not required) " input name="note" maxlength="500" autocomplete="off"; }
+                            label { "Why (not required) " input name="note" autocomplete="off"; }
                             button.danger { "Kill it" }
                         }
                     }

@@ -83,6 +83,14 @@ impl Fields {
         value.filter(|value| !value.is_empty())
     }
 
+    /// Returns a text for others; `None` for one that is empty or missing. One of spaces alone is returned as it is, so that
+    /// it is refused instead of left out.
+    pub(super) fn note(&self) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| known == "note");
+        let raw = found.map(|(_, value)| value.as_str());
+        self.get("note").or(raw.filter(|raw| !raw.is_empty()))
+    }
+
     /// Returns the fields as a query, with `?`; nothing without fields.
     pub(super) fn query(&self) -> String {
         let pairs = self.0.iter();

@@ -71,23 +71,38 @@ pub(crate) fn router(app: &Arc<App>, api: Router) -> Router<Arc<App>> {
         .route("/", get(overview::show))
         .route("/tasks", get(tasks::show))
         .route("/tasks/{id}", get(task::show))
-        .route("/tasks/{id}/commands/{command}", post(actions::command))
-        .route("/tasks/{id}/retry", post(actions::retry))
-        .route("/tasks/{id}/signal", post(actions::signal))
-        .route("/tasks/{id}/answer", post(people::answer))
+        .route(
+            "/tasks/{id}/commands/{command}",
+            post(actions::command).get(path::to_task),
+        )
+        .route("/tasks/{id}/retry", post(actions::retry).get(path::to_task))
+        .route(
+            "/tasks/{id}/signal",
+            post(actions::signal).get(path::to_task),
+        )
+        .route(
+            "/tasks/{id}/answer",
+            post(people::answer).get(path::to_task),
+        )
         .route("/people", get(people::show))
         .route("/bulk", get(bulk::show).post(bulk::start))
         .route("/search", get(search::show))
         .route("/failures", get(failures::show))
         .route("/nodes", get(nodes::show))
-        .route("/nodes/{node}/{command}", post(nodes::send))
+        .route(
+            "/nodes/{node}/{command}",
+            post(nodes::send).get(path::to_nodes),
+        )
         .route("/schedules", get(schedules::show))
         .route("/schedules/{id}", get(schedule::show))
-        .route("/schedules/{id}/{action}", post(schedule_actions::send))
+        .route(
+            "/schedules/{id}/{action}",
+            post(schedule_actions::send).get(path::to_schedule),
+        )
         .route("/limits", get(limits::show))
         .route("/doctor", get(doctor::show))
         .route("/tokens", get(tokens::show))
-        .route("/zone", post(zone::choose))
+        .route("/zone", post(zone::choose).get(path::to_start))
         .layer(Extension(Routes::new(api)))
         .layer(from_fn_with_state(app.clone(), guard::guard))
         .layer(from_fn(refused::as_page))

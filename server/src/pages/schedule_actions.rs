@@ -42,7 +42,7 @@ pub(super) async fn send(
 ) -> Answer {
     let body = match action.as_str() {
         "trigger" | "skip" | "resume" => "{}".to_owned(),
-        "pause" => json!({ "note": fields.get("note") }).to_string(),
+        "pause" => json!({ "note": fields.note() }).to_string(),
         "backfill" => backfill(&fields, false)?,
         other => {
             let what = format!("'{}' is not an action of this page", text::cut(other, 80));
@@ -104,7 +104,7 @@ pub(super) fn offer(page: &Page, record: &Record) -> Markup {
             @if is_paused { (button("resume", "Resume")) } @else {
                 form.row method="post" action={ (path) "/pause" } {
                     button { "Pause" }
-                    input name="note" aria-label="Why it is paused" placeholder="why, for others" maxlength="200" autocomplete="off";
+                    input name="note" aria-label="Why it is paused" placeholder="why, for others" autocomplete="off";
                 }
                 @if record.next.is_some() { (button("skip", "Skip the next time")) }
             }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use axum::extract::Path;
 use maud::{Markup, html};
-use windlass::{Kind, WaitOutcome, Waits};
+use windlass::{Kind, WaitOutcome, Waits, statemachine::text::counted};
 
 use super::{
     Answer, actions, cli, difference,
@@ -239,7 +239,7 @@ fn facts(page: &Page, seen: &Seen) -> Markup {
             @if task.priority != 0 { (fact("Priority", html! { (task.priority) })) }
             (fact("Submitted", html! { (page.moment(task.submitted_at)) }))
             @if task.commands_waiting > 0 { (fact("Commands", html! { (task.commands_waiting) " in its queue" })) }
-            @if let Some(waits) = &task.waits_for { (fact("Waits for", html! { a href="#waits" { (waits.tasks.len()) " tasks" } })) }
+            @if let Some(waits) = &task.waits_for { (fact("Waits for", html! { a href="#waits" { (counted(waits.tasks.len() as u64, "task")) } })) }
             @if let Some(progress) = &task.progress {
                 (fact("Progress", html! {
                     @if let Some(part) = progress.fraction { progress value=(part) max="1" {} " " (format!("{:.0} %", part * 100.0)) " " }

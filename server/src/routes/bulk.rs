@@ -35,7 +35,8 @@ pub(super) struct BulkForm {
     /// How many tasks the dry run has counted.
     #[serde(default)]
     tasks: Option<u64>,
-    /// Why: the note of each command, one line of up to 500 bytes. Only with `key`.
+    /// Why: the note of each command, one line of up to 500 bytes. `retry` and `delete` send no command and
+    /// take none. A dry run checks it.
     #[serde(default)]
     note: Option<Note>,
     /// The key that the dry run has returned.
@@ -79,6 +80,7 @@ pub(super) async fn bulk(
     let like = r#"{"filter":{"kind":"mail","state":["failed"]},"action":"retry"}"#;
     let form: BulkForm = read_form(&body, like)?;
     let filter = form.filter.to_filter()?;
+    form.action.check_note(form.note.as_ref())?;
     if filter.is_all() && !form.all {
         let what = "selects every task; give a field, or \"all\":true for every task";
         return Err(Problem::invalid("filter", what));

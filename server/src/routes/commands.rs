@@ -11,6 +11,7 @@ use axum::{
 use serde::Serialize;
 use windlass::{
     Command, CommandId, Json, Outcome, TaskId,
+    statemachine::command::NotedCommand,
     store::{CommandRecord, Done, Operation, SendCommand},
 };
 
@@ -103,13 +104,16 @@ async fn sent(
         send.id = CommandId::new(format!("key-{key}"))?;
     }
     let (id, task) = (send.id.clone(), send.task.clone());
-    let command = send.command.clone();
+    let sent = send.noted();
     let veil = by.veil(&task).await?;
     let change = Change::new(app, by).sent(body);
     let done = change.one(Operation::Send(send), key.as_deref()).await?;
-    if has_id && app.store.registry().command(&id).await?.command != command {
+    if has_id {
+        let first = app.store.registry().command(&id).await?;
         // The store keeps the first one.
-        return Err(Problem::id_used(&id));
+        if NotedCommand::new(first.command, first.note) != sent {
+            return Err(Problem::id_used(&id));
+        }
     }
     let order = match done {
         Done::Sent(order) => order,

@@ -21,7 +21,7 @@ const READ: u32 = 1000;
 /// Returns the failed tasks in groups by the fingerprint of their last error.
 pub(super) async fn list(by: Reader, mut params: Params) -> Result<Response, Problem> {
     let kind: Option<Kind> = params.get("kind")?;
-    let since = params.past("since", by.client().now())?;
+    let since = params.since("since", by.client().now())?;
     let limit = params.number("limit", (1, MOST))?.unwrap_or(GROUPS) as usize;
     params.end()?;
     let mut all = groups(&by, since).await?;

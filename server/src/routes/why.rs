@@ -74,6 +74,7 @@ pub(super) async fn why(
     // A reason may quote the operation, of which nothing is masked.
     stats.refused_rows.reason = None;
     let form = WhyForm::new(&stats, app.client.write_error().await, resolve);
+    let form = form.with_pausers(by.client().pausers(&stats).await?);
     json(&form.with_refused(&stats.refused_rows, "GET /v1/doctor"))
 }
 

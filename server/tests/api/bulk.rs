@@ -109,6 +109,12 @@ async fn an_operation_changes_what_was_counted_and_names_each_refusal() {
     );
     let refusals = result["refusals"].as_array().unwrap();
     assert_eq!((&refusals[0]["task"], refusals.len()), (&json!("p1"), 2));
+    // Regression: the reason named a part of a transaction, and not the task.
+    let reason = refusals[0]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("'p1'") && !reason.contains("operations["),
+        "{reason}"
+    );
     let log = kit.get(&format!("/v1/tasks/{of_live}/log")).await.json();
     let lines = log["lines"].to_string();
     assert!(lines.contains("p1: ") && lines.contains("p2: "), "{log}");

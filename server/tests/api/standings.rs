@@ -117,13 +117,19 @@ async fn a_note_says_who_paused_a_task_and_why() {
         let says = "paused by token admin: the &lt;b&gt;database&lt;/b&gt; moves";
         assert!(page.contains(says), "{path}: {page}");
     }
-    let refused = kit
-        .call(
-            "POST /v1/tasks/a/commands",
-            r#"{"command":"kill","note":"a\nb"}"#,
-        )
-        .await;
-    assert_eq!(refused.field(), "note");
+    // Regression: blank notes, and characters that turn the text around them, passed.
+    for note in [
+        "a\nb",
+        "",
+        "  ",
+        "\u{200d}\u{3164}",
+        "a\u{61c}b",
+        "a\u{e0041}",
+    ] {
+        let body = json!({"command": "kill", "note": note}).to_string();
+        let refused = kit.call("POST /v1/tasks/a/commands", body).await;
+        assert_eq!(refused.field(), "note", "{note:?}");
+    }
     let refused = kit
         .call(
             "POST /v1/tasks/a/commands",
@@ -136,6 +142,24 @@ async fn a_note_says_who_paused_a_task_and_why() {
     assert!(next.starts_with("/tasks/a?sent="), "{next}");
     let commands = kit.get("/v1/tasks/a/commands").await.json();
     assert_eq!(commands["commands"][1]["note"], "it moved");
+    // A note of 300 characters and 600 bytes: the page says so, and shows what was typed.
+    let long = "é".repeat(300);
+    for (typed, says) in [
+        (long.as_str(), "note: has 600 bytes"),
+        ("+++", "note: has only spaces"),
+    ] {
+        let page = kit
+            .refused_form("/tasks/a/commands/pause", &format!("note={typed}"))
+            .await;
+        assert!(page.contains(says), "{page}");
+        assert!(typed == "+++" || page.contains(typed), "{page}");
+    }
+    let page = kit.page("/tasks/a").await;
+    let field = page.split("name=\"note\"").nth(1).unwrap();
+    assert!(
+        !field.split('>').next().unwrap().contains("maxlength"),
+        "{page}"
+    );
     runner.shutdown().await;
 }
 
@@ -144,6 +168,20 @@ async fn a_bulk_operation_gives_each_command_its_note() {
     let kit = Kit::new().await;
     for id in ["a", "b"] {
         kit.submit(id, "mail").await;
+    }
+    // Regression: a note of a retry or a deletion was accepted, and dropped.
+    for action in ["retry", "delete"] {
+        for key in [json!({}), json!({"key": "1-2-3", "tasks": 2})] {
+            let mut body = json!({"filter": {"kind": "mail"}, "action": action, "note": "a flood"});
+            for (name, value) in key.as_object().unwrap() {
+                body[name] = value.clone();
+            }
+            let refused = kit.call("POST /v1/bulk", body.to_string()).await;
+            assert_eq!(refused.problem(400), "invalid", "{}", refused.text);
+            assert_eq!(refused.field(), "note");
+            let says = format!("is kept with a command, and '{action}' sends none");
+            assert!(refused.text.contains(&says), "{}", refused.text);
+        }
     }
     let dry = kit
         .call(
@@ -182,9 +220,37 @@ async fn failures_since_a_time_are_counted() {
     assert_eq!(tasks("1h").await, 2);
     let last = kit.client.get("b").await.unwrap().state.unwrap().since;
     assert_eq!(tasks(&last.to_string()).await, 1);
-    assert_eq!(tasks("2099-01-01T00:00:00Z").await, json!(null));
+    // Regression: requests did not know the words of the command line.
+    for since in ["yesterday", "today", "2%20hours%20ago", "2026-01-01%209:30"] {
+        assert_eq!(tasks(since).await, 2, "{since}");
+        let path = format!("/v1/tasks?state=failed&ended_from={since}&ended_until=tomorrow");
+        let listed = kit.get(&path).await;
+        assert_eq!(listed.status, 200, "{}", listed.text);
+        assert_eq!(listed.json()["tasks"].as_array().unwrap().len(), 2);
+        assert!(
+            kit.page(&format!("/tasks?ended_from={since}"))
+                .await
+                .contains("/tasks/a")
+        );
+    }
     let wrong = kit.get("/v1/failures?since=lately").await;
     assert_eq!(wrong.field(), "since");
+    assert!(
+        wrong.text.contains("'yesterday 14:00', '2 hours ago'"),
+        "{}",
+        wrong.text
+    );
+    // Nothing has happened since a time in the future.
+    for (path, field) in [
+        ("/v1/failures?since=2099-01-01T00:00:00Z", "since"),
+        ("/v1/failures?since=in%202h", "since"),
+        ("/v1/tasks?ended_from=tomorrow", "ended_from"),
+        ("/v1/tasks?submitted_from=tomorrow", "submitted_from"),
+    ] {
+        let wrong = kit.get(path).await;
+        assert_eq!(wrong.field(), field);
+        assert!(wrong.text.contains("is in the future"), "{}", wrong.text);
+    }
     let page = kit.page("/failures?since=1h").await;
     assert!(page.contains("2 failed tasks in 1 group since "), "{page}");
     runner.shutdown().await;

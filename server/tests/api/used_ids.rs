@@ -124,6 +124,20 @@ async fn an_id_that_was_used_with_another_content_is_a_conflict() {
     }
     is_id_used(&kit.call("POST /v1/tasks/b/signals/s?id=c", "1").await);
     assert_eq!(ids(&kit).await, set(["a", "b"]), "nothing was changed");
+    // Regression: another note was taken for a repetition, and dropped.
+    let line = "POST /v1/tasks/a/commands";
+    let noted = |id: &str, note: &str| json!({"id": id, "command": "pause", "note": note});
+    is_id_used(&kit.call(line, noted("c", "new").to_string()).await);
+    for status in [202, 202] {
+        let sent = kit.call(line, noted("n", "first").to_string()).await;
+        assert_eq!(sent.status, status, "{}", sent.text);
+    }
+    is_id_used(&kit.call(line, noted("n", "second").to_string()).await);
+    is_id_used(&kit.call(line, r#"{"id":"n","command":"pause"}"#).await);
+    let mut other = send("a", "pause");
+    other["note"] = json!("second");
+    is_id_used(&transaction(&json!({"lines": [other]})).await);
+    is_id_used(&transaction(&json!({"id": "t", "lines": [other]})).await);
     // A malformed id is a wrong field.
     for body in [
         json!({"id": "a/b", "command": "pause"}),

@@ -2,7 +2,10 @@
 
 use tokio::time::Instant;
 use tracing::info;
-use windlass_statemachine::machine::{Input, StopReason};
+use windlass_statemachine::{
+    machine::{Input, StopReason},
+    text::counted,
+};
 
 use super::{
     Engine,
@@ -38,7 +41,10 @@ impl Engine {
             false => 0,
         };
         for order in orders {
-            self.acknowledge(order, format!("balanced: {released} tasks released"));
+            self.acknowledge(
+                order,
+                format!("balanced: {} released", counted(released as u64, "task")),
+            );
         }
     }
 

@@ -170,22 +170,22 @@ impl Schedules {
         Err(busy(&id))
     }
 
-    /// Pauses a schedule, with a note that [`get`](Self::get) returns. The command has the note too, if it is a valid
-    /// [`Note`].
+    /// Pauses a schedule, with a note that [`get`](Self::get) returns. The command has the note too.
     ///
     /// # Errors
     ///
-    /// The errors of [`get`](Self::get), and [`Error::ScheduleEnded`].
+    /// The errors of [`get`](Self::get), [`Error::ScheduleEnded`], and [`Error::Invalid`] (field `note`) for a text that
+    /// is no [`Note`].
     pub async fn pause(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,
         note: Option<String>,
     ) -> Result<(), Error> {
         let id = name(id)?;
+        let note = note.map(Note::new).transpose()?;
         let noted = |read: &Read, _| {
-            let note = note.clone();
             let data = Data {
-                note,
+                note: note.as_ref().map(ToString::to_string),
                 ..read.data.clone()
             };
             // A resume that waits would end the pause.
@@ -194,8 +194,6 @@ impl Schedules {
         };
         let (_, is_paused) = self.change(id.clone(), noted).await?;
         if !is_paused {
-            // A schedule takes longer notes than a command.
-            let note = note.and_then(|note| Note::new(note).ok());
             let client = self.client.clone().with_note(note);
             client.command(&id, Command::Pause).await?;
         }

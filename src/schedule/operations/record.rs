@@ -1,5 +1,7 @@
 //! [`ScheduleRecord`]: a schedule, as read from the store.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use windlass_statemachine::{Invalid, Json, StateKind, TaskId, task::Labels};
 
@@ -14,6 +16,9 @@ use crate::{
     },
     store::TaskRecord,
 };
+
+/// How long after its due time a node submits a run at most, if it is not late.
+const IN_TIME: Duration = Duration::from_secs(3);
 
 /// A schedule, as it was read from the store.
 #[derive(Debug, Clone)]
@@ -62,6 +67,15 @@ impl ScheduleRecord {
     pub fn last_run_id(&self) -> Option<TaskId> {
         let nominal = self.last_run?;
         run_id(self.id.as_str(), nominal).ok()
+    }
+
+    /// Returns how long its next time has passed without a run, at this time of the store's clock. `None` if no time has
+    /// passed, or less than 3 seconds ago: a node submits the run earlier.
+    pub fn late(&self, now: Timestamp) -> Option<Duration> {
+        let passed = now.duration_since(self.next.as_ref()?.due);
+        Duration::try_from(passed)
+            .ok()
+            .filter(|late| *late > IN_TIME)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use windlass_statemachine::TaskId;
+use windlass_statemachine::{TaskId, text::counted};
 
 use super::FORMAT;
 use crate::store::Error;
@@ -46,7 +46,8 @@ pub enum FileError {
     Newer(u64),
     /// The store has tasks that are not in the file.
     #[error(
-        "the store has {count} tasks that the file does not have, '{first}' for example; import into an empty store"
+        "the store has {} that the file does not have, '{first}' for example; import into an empty store",
+        counted(*count as u64, "task")
     )]
     NotEmpty {
         /// The number of these tasks.
@@ -57,9 +58,10 @@ pub enum FileError {
     /// The file names tasks that the export could not read. A task that waits for one of them would run too
     /// early.
     #[error(
-        "the file lacks {count} tasks that the export could not read, '{first}' for example, and tasks that wait for them \
+        "the file lacks {} that the export could not read, '{first}' for example, and tasks that wait for them \
          would run at once; retry or delete them in the exported store and export it again, or accept that they are \
-         missing"
+         missing",
+        counted(*count as u64, "task")
     )]
     Incomplete {
         /// The number of these tasks.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
-use windlass_statemachine::{Invalid, Kind, StateKind, TaskId};
+use windlass_statemachine::{Invalid, Kind, StateKind, TaskId, text::counted};
 
 use super::{Pair, Problem, Report};
 use crate::store::{Error, Exported, NodeRecord, Store};
@@ -106,7 +106,8 @@ fn refuse_claims(claims: u64, nodes: &[NodeRecord], field: &'static str) -> Resu
     } else {
         nodes
     };
-    let reason = format!("has {claims} tasks that are claimed by {who}; drain or wait");
+    let tasks = counted(claims, "task");
+    let reason = format!("has {tasks} claimed by {who}; drain or wait");
     Err(Invalid::new(field, reason).into())
 }
 

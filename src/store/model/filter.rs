@@ -227,7 +227,7 @@ impl Filter {
                     Err(e) => e.to_string().to_lowercase().contains(&text),
                 }
             })
-            && (self.fingerprint.is_none() || self.fingerprint == record.fingerprint())
+            && (self.fingerprint.as_ref()).is_none_or(|print| record.has_fingerprint(print))
             && self.has_props(&task.props)
     }
 }

@@ -125,6 +125,17 @@ impl TaskRecord {
             Err(other) => Some(fingerprint(&other.to_string())),
         }
     }
+
+    /// Returns whether its last error has this fingerprint, as this version or an earlier one computes it.
+    pub(crate) fn has_fingerprint(&self, print: &str) -> bool {
+        match &self.state {
+            Ok(state) => {
+                let last = state.errors.last();
+                last.is_some_and(|last| last.has_fingerprint(print))
+            }
+            Err(_) => self.fingerprint().as_deref() == Some(print),
+        }
+    }
 }
 
 /// The limit that holds a task back: no slot was free when a node tried to claim it.

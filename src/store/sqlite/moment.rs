@@ -8,6 +8,7 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -39,6 +40,11 @@ use crate::{
 const VERB: &str = "export the store";
 /// What the name of the folder beside the store begins with, after that of the file.
 const FOLDER: &str = ".export-";
+/// What the name of the folder begins with in the folder for temporary files.
+const TEMPORARY: &str = "windlass";
+/// How old a folder for temporary files is at least before another export removes it: an export may have made its copy and not
+/// yet locked it.
+const OLD: Duration = Duration::from_secs(60);
 /// The name of the copy in its folder.
 const COPY: &str = "copy.db";
 /// How many bytes stay free on the disk of the store, whose log grows meanwhile.
@@ -160,7 +166,10 @@ impl Folder {
     fn of(store: &Path, bytes: u64) -> Result<Self, Error> {
         remove_old(store);
         let name = format!("{FOLDER}{}", Uuid::now_v7());
-        let temporary = env::temp_dir().join(format!("windlass{name}"));
+        let temporary = env::temp_dir();
+        // Exports of other stores begin there, too.
+        remove_old_of(&temporary, TEMPORARY, OLD);
+        let temporary = temporary.join(format!("{TEMPORARY}{name}"));
         let mut reasons = Vec::new();
         for (path, reserve) in [(beside(store, &name), RESERVE), (temporary, ROOM)] {
             let parent = path.parent().unwrap_or(&path).display().to_string();
@@ -200,13 +209,24 @@ fn remove_old(store: &Path) {
     let (Some(name), Some(parent)) = (begins, store.parent()) else {
         return;
     };
+    remove_old_of(parent, name, Duration::ZERO);
+}
+
+/// Removes such folders in a folder, if they were made this long ago. The names begin like this.
+fn remove_old_of(parent: &Path, name: &str, age: Duration) {
     let begins = format!("{name}{FOLDER}");
+    let has_age = |of: &fs::Metadata| {
+        let made = of.modified().ok().and_then(|at| at.elapsed().ok());
+        age.is_zero() || made.is_some_and(|made| made >= age)
+    };
     let is_old = |folder: &Path| {
         let name = folder.file_name().and_then(|name| name.to_str());
         let copy = || fs::File::open(folder.join(COPY)).ok();
         // A live export has its copy locked.
         name.is_some_and(|name| name.starts_with(&begins))
-            && folder.symlink_metadata().is_ok_and(|of| of.is_dir())
+            && folder
+                .symlink_metadata()
+                .is_ok_and(|of| of.is_dir() && has_age(&of))
             && copy().is_some_and(|copy| copy.try_lock().is_ok())
     };
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -286,5 +306,24 @@ mod tests {
         std::mem::forget(live);
         drop(Folder::of(&store, 1).unwrap());
         assert!(!path.exists());
+    }
+
+    /// Regression: a killed export left its copy in the folder for temporary files for ever.
+    #[test]
+    fn a_copy_of_a_killed_export_is_removed_among_temporary_files_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name: &str| {
+            let path = folder.path().join(name);
+            create_folder(&path).unwrap();
+            (create(&path.join(COPY)).unwrap(), path)
+        };
+        let (live, live_path) = of("windlass.export-live");
+        live.lock().unwrap();
+        let (_, killed) = of("windlass.export-killed");
+        let (_, other) = of("other.export-x");
+        remove_old_of(folder.path(), TEMPORARY, OLD);
+        assert!(killed.exists(), "it may be locked in a moment");
+        remove_old_of(folder.path(), TEMPORARY, Duration::ZERO);
+        assert!(live_path.exists() && other.exists() && !killed.exists());
     }
 }

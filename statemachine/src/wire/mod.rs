@@ -7,14 +7,16 @@ mod message;
 mod moment;
 mod operation;
 mod policy;
+mod spoken;
 mod task;
 
 #[cfg(feature = "schema")]
 pub(crate) use message::MessageForm;
 pub use message::read_message;
-pub use moment::{read_duration, read_moment, read_past, read_wake};
+pub use moment::{read_duration, read_moment, read_wake};
 #[cfg(feature = "schema")]
 pub(crate) use operation::LineForm;
 pub use operation::{Line, TIMES};
 pub use policy::read_retry;
+pub use spoken::{read_past, read_since, read_time};
 pub use task::TaskForm;

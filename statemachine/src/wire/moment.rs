@@ -8,8 +8,6 @@ use crate::{Invalid, Wake, retry::friendly, time};
 
 /// The word before a length of time.
 const IN: &str = "in ";
-/// The word after a length of time.
-const AGO: &str = " ago";
 
 /// Reads a time: RFC 3339, `now`, or `in` with a length of time, such as `in 1h 30m`, which counts from `now`.
 ///
@@ -33,48 +31,6 @@ pub fn read_moment(field: &'static str, text: &str, now: Timestamp) -> Result<Ti
     let wake = read_wake(field, text)?;
     wake.resolve(now)
         .map_err(|e| Invalid::new(field, e.reason()))
-}
-
-/// Reads a time in the past, as filters take it: RFC 3339, `now`, or a length of time before `now`, with or without the
-/// word `ago`: `5m ago`, `1h 30m`.
-///
-/// # Errors
-///
-/// [`Invalid`] that names `field`, also for a time before the first one.
-///
-/// # Example
-///
-/// ```
-/// use jiff::Timestamp;
-/// use windlass_statemachine::wire::read_past;
-///
-/// let now: Timestamp = "2030-01-01T00:05:00Z".parse()?;
-/// assert_eq!(read_past("from", "5m ago", now)?.to_string(), "2030-01-01T00:00:00Z");
-/// assert_eq!(read_past("from", "5m", now)?.to_string(), "2030-01-01T00:00:00Z");
-/// let wrong = read_past("from", "lately", now).unwrap_err();
-/// assert!(wrong.to_string().ends_with("'5m ago' and 'now' are times too"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn read_past(field: &'static str, text: &str, now: Timestamp) -> Result<Timestamp, Invalid> {
-    if text == "now" {
-        return Ok(now);
-    }
-    let length = text.strip_suffix(AGO);
-    if let Ok(back) = read_duration(length.unwrap_or(text).trim()) {
-        let before = || format!("'{text}' is before the first time; give a shorter length of time");
-        return now
-            .checked_sub(back)
-            .map_err(|_| Invalid::new(field, before()));
-    }
-    if length.is_some() {
-        let what =
-            format!("'{text}' is not a time; write a length of time before 'ago', like 5m ago");
-        return Err(Invalid::new(field, what));
-    }
-    time::parse(field, text).map_err(|e| {
-        let reason = format!("{}; '5m ago' and 'now' are times too", e.reason());
-        Invalid::new(field, reason)
-    })
 }
 
 /// Reads a duration such as `90s`, `15m`, `1h30m` or `7d`.
@@ -179,27 +135,5 @@ mod tests {
             error.to_string(),
             "due: 'in a while' is not a time; write a length of time after 'in', like in 5m"
         );
-    }
-
-    #[test]
-    fn a_time_in_the_past_is_read_in_three_ways() {
-        let now: Timestamp = "2030-01-01T00:05:00Z".parse().unwrap();
-        for (text, read) in [
-            ("5m ago", "2030-01-01T00:00:00Z"),
-            ("1h 5m ago", "2029-12-31T23:00:00Z"),
-            ("5m", "2030-01-01T00:00:00Z"),
-            ("now", "2030-01-01T00:05:00Z"),
-            ("2030-01-01T00:00:00Z", "2030-01-01T00:00:00Z"),
-        ] {
-            assert_eq!(
-                read_past("from", text, now).unwrap().to_string(),
-                read,
-                "{text}"
-            );
-        }
-        for wrong in ["in 5m", "ago", "soon ago", "-5m ago", "170000000h ago", ""] {
-            let error = read_past("from", wrong, now).unwrap_err();
-            assert_eq!(error.field(), "from", "{wrong}");
-        }
     }
 }

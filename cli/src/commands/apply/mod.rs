@@ -28,6 +28,7 @@ use crate::{
     missed::{self, missed},
     output::Output,
     select::count,
+    text::counted,
 };
 
 /// The transaction.
@@ -203,7 +204,7 @@ impl Lines {
         texts.iter().take(SHOWN).for_each(|text| out.complain(text));
         let more = texts.len().saturating_sub(SHOWN);
         if more > 0 {
-            out.complain(format!("and {}", counted(more, "more refused line")));
+            out.complain(format!("and {}", counted(more as u64, "more refused line")));
         }
         failure
     }
@@ -281,8 +282,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         checked.map_err(|error| lines.refused(&out, error))?;
         let text = format!(
             "apply: {} and {} hold; nothing was changed (dry run)",
-            counted(operations, "operation"),
-            counted(lines.guards.len(), "guard"),
+            counted(operations as u64, "operation"),
+            counted(lines.guards.len() as u64, "guard"),
         );
         match out.is_json() {
             true => out.json(&Checked {
@@ -321,13 +322,6 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         out.line(summary(&lines.operations, &applied))?;
     }
     Ok(Exit::Ok)
-}
-
-fn counted(number: usize, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        _ => format!("{number} {what}s"),
-    }
 }
 
 /// Returns the submit that gave a waiting task its props and its start, with that task.

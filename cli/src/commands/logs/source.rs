@@ -74,14 +74,27 @@ impl Source {
                 }
                 None if has_lines => {}
                 None if named => return Err(no_such(record, &local)),
-                None => out.note(format!(
-                    "task '{}' keeps no output; `{}` shows what there is",
-                    record.task.id,
-                    self.hint.on_task("get", &record.task.id)
-                )),
+                None => out.note(self.nothing(record)),
             }
         }
         to.finish(state(record))
+    }
+
+    /// Says why there is no output.
+    fn nothing(&self, record: &TaskRecord) -> String {
+        let id = &record.task.id;
+        let has_not_run = record.state.as_ref().is_ok_and(|state| state.claims == 0);
+        let (what, command, shows) = match (has_not_run, state(record)) {
+            (true, Some(code)) if code.is_terminal() => {
+                ("has ended without a run", "get", "shows how")
+            }
+            (true, _) => ("has not run yet", "why", "says why"),
+            (false, _) => ("keeps no output", "get", "shows what there is"),
+        };
+        format!(
+            "task '{id}' {what}; `{}` {shows}",
+            self.hint.on_task(command, id)
+        )
     }
 }
 

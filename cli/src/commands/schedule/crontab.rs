@@ -63,10 +63,7 @@ pub(super) fn read(text: &str, column: &Column<'_>) -> Crontab {
                     if let Some((word, why)) = text.doubt
                         && doubts.insert(word)
                     {
-                        let note = format!(
-                            "'{word}' {why}; if it is the user of the line, give --user-column"
-                        );
-                        crontab.notes.push(format!("line {at}: {note}"));
+                        crontab.notes.push(format!("line {at}: '{word}' {why}"));
                     }
                     let name = named.take();
                     if let Some(name) = &name

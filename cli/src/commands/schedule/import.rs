@@ -50,9 +50,13 @@ pub(super) struct Args {
     file: String,
 
     /// Read the word before each command as the user, and leave it out: /etc/crontab and the files of /etc/cron.d
-    /// have this column. The commands run as the user of the worker
+    /// have this column. The commands run as the user of the worker. A line without a user of this machine is wrong
     #[arg(long)]
     user_column: bool,
+
+    /// A user of the machine of the crontab, for --user-column: this machine need not have it; repeat the option for more
+    #[arg(long, value_name = "NAME", requires = "user_column")]
+    user: Vec<String>,
 
     /// The time zone of lines without CRON_TZ; 'local', that of TZ or this machine, by default
     #[arg(long, value_name = "ZONE", value_parser = zone::read)]
@@ -95,7 +99,10 @@ pub(super) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let machine = Machine::this();
     let first = |word: &str, rest: &str, path: Option<&str>| machine.first(word, rest, path);
     let column = match args.user_column {
-        true => Column::User,
+        true => Column::User {
+            first: &first,
+            named: &args.user,
+        },
         false => Column::None(&first),
     };
     let crontab = read(&file_text(&args.file)?, &column);
@@ -296,7 +303,7 @@ fn print(imported: &[Imported], out: &Output, hint: &Hint) -> Result<(), Failure
             text(action),
             text(cron.unwrap_or_default()),
             text(first),
-            text(one_line(&line.command())),
+            text(one_line(&texts::work(spec))),
         ]);
         for later in times.into_iter().skip(1) {
             rows.push(vec![text(""), text(""), text(""), text(later), text("")]);

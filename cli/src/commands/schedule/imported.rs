@@ -59,16 +59,6 @@ impl Imported {
         let schedule = Schedule::from_json(&self.spec.clone().into())?;
         Ok(schedule.preview(self.id.as_str(), now, NEXT)?)
     }
-
-    /// Returns the line for a shell, or the command with its arguments.
-    pub(super) fn command(&self) -> String {
-        let props = &self.spec["run"]["props"];
-        let words = ["shell", "command"].map(|field| props[field].as_str().map(str::to_owned));
-        let args = props["args"].as_array().into_iter().flatten();
-        let args = args.filter_map(|arg| arg.as_str().map(str::to_owned));
-        let words: Vec<String> = words.into_iter().flatten().chain(args).collect();
-        words.join(" ")
-    }
 }
 
 impl Wanted<'_> {

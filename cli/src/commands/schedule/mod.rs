@@ -6,6 +6,7 @@ mod crontab;
 mod field;
 mod first;
 pub(crate) mod form;
+mod held;
 pub(crate) mod import;
 mod imported;
 mod last;

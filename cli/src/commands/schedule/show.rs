@@ -1,20 +1,21 @@
 //! `windlass schedule get`, `list` and `preview`.
 
 use futures::{StreamExt, TryStreamExt, stream};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::json;
 use windlass::{
     Client, TaskId,
-    schedule::{Held, LastRun, Schedule, ScheduleRecord, Time},
+    schedule::{LastRun, Schedule, ScheduleRecord, Time},
     store::{Error, Page},
     wire::{ScheduleForm, TimeForm},
 };
 
 use super::{
     field::{ClearArgs, notes_of},
+    held::{ahead_text, commands_text, held_text},
     last::{code, left_out_text, run_text, without_run_text},
     spec::{TimeArgs, read},
-    texts::{self, TIMES, has_reboot, local, time_texts},
+    texts::{self, TIMES, has_reboot, local, time_texts, work},
 };
 use crate::{
     exit::{Exit, Failure},
@@ -22,35 +23,8 @@ use crate::{
     output::Output,
     parse::number,
     text::one_line,
-    view::{age, color, text},
+    view::{age, color, human, text},
 };
-
-/// The reason why no schedule submits runs.
-const NO_NODE: &str =
-    "no live node runs schedules: start one (`windlass worker`, or a runner of the library)";
-
-/// Returns why a schedule submits no run, in words.
-fn held_text(record: &ScheduleRecord, held: &Held) -> String {
-    match held {
-        Held::NoNodeMay(why) => format!("no node may run schedules: {why}"),
-        Held::Ahead(_) => ahead_text(record).unwrap_or_default(),
-        Held::Commands(_) => commands_text(record).unwrap_or_default(),
-        _ => NO_NODE.to_owned(),
-    }
-}
-
-/// Returns the reason why a schedule waits if a clock that was ahead has decided its times beyond
-/// the present.
-fn ahead_text(record: &ScheduleRecord) -> Option<String> {
-    let (ahead, id) = (record.ahead?, &record.id);
-    Some(format!(
-        "a clock that was ahead has decided the times up to {ahead}; `windlass schedule resume {id}` goes on from the \
-         present, if no worker does"
-    ))
-}
-
-/// How long ago a time must have passed to be reported: a worker submits its run earlier.
-const OVERDUE: SignedDuration = SignedDuration::from_secs(3);
 
 /// How many future times of a schedule are shown.
 pub(super) const UPCOMING: usize = 5;
@@ -118,20 +92,6 @@ fn text_of(at: Timestamp) -> String {
     at.to_string()
 }
 
-/// Returns a note that queued commands will change what the schedule does next.
-fn commands_text(record: &ScheduleRecord) -> Option<String> {
-    let id = &record.id;
-    match record.commands {
-        0 => None,
-        1 => Some(format!(
-            "a command waits for a worker: `windlass get {id}` shows it"
-        )),
-        many => Some(format!(
-            "{many} commands wait for a worker: `windlass get {id}` shows them"
-        )),
-    }
-}
-
 /// Returns the times of a spec, in short.
 fn times(record: &ScheduleRecord) -> String {
     let spec = match &record.spec {
@@ -180,8 +140,10 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
     let waits = (!waits.is_empty()).then(|| waits.join("; "));
     let upcoming = upcoming(&client, &record).await?;
     if out.is_json() {
-        let view = ScheduleForm::from(&record).with_last_run(last_run.as_ref());
-        let view = view.with_upcoming(&upcoming);
+        let view = ScheduleForm::from(&record)
+            .with_late(record.late(client.now()))
+            .with_last_run(last_run.as_ref())
+            .with_upcoming(&upcoming);
         out.json(&view.with_waits(waits))?;
         return Ok(Exit::Ok);
     }
@@ -202,15 +164,13 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
     let spec = record.spec.as_ref().ok();
     let state = record.state.map_or("quarantined", |code| code.as_str());
     let next = record.next.as_ref();
-    let now = client.store().clock().now();
-    let passed = (next.filter(|time| now.duration_since(time.due) > OVERDUE))
-        .map(|time| {
-            format!(
-                "; passed {} ago, and no worker has submitted its run",
-                age(time.due, now)
-            )
-        })
-        .unwrap_or_default();
+    let passed = record.late(client.now()).map(|late| {
+        format!(
+            "; passed {} ago, and no worker has submitted its run",
+            human(late)
+        )
+    });
+    let passed = passed.unwrap_or_default();
     let delay = next.filter(|time| time.due != time.nominal);
     let live: Vec<_> = record.runs.iter().map(|at| format!("{id}@{at}")).collect();
     let refused = record.refused.as_ref();
@@ -296,20 +256,30 @@ pub(super) async fn print_all(
         .buffered(READ_AT_ONCE)
         .try_collect()
         .await?;
+    let now = client.now();
     if out.is_json() {
-        let views = records.iter().zip(&runs);
-        let views =
-            views.map(|(record, run)| ScheduleForm::from(record).with_last_run(run.as_ref()));
+        let views = records.iter().zip(&runs).map(|(record, run)| {
+            let form = ScheduleForm::from(record).with_late(record.late(now));
+            form.with_last_run(run.as_ref())
+        });
         let views: Vec<ScheduleForm<'_>> = views.collect();
         return out.json(&views);
     }
-    let now = client.store().clock().now();
     let rows = records.iter().zip(&runs).map(|(record, run)| {
         let state = match record.state {
             Some(code) => text(code).fg(color(code)),
             None => text("quarantined").fg(comfy_table::Color::Red),
         };
         let next = record.next.as_ref().map(|time| local(&time.local));
+        let next = next.unwrap_or_default();
+        let next = match record.late(now) {
+            Some(late) => {
+                let next = format!("{} late: {next}", human(late));
+                text(next).fg(comfy_table::Color::Red)
+            }
+            None => text(next),
+        };
+        let runs = record.spec.as_ref().map(|spec| work(&json!(spec)));
         let note = record.note.clone().or_else(|| ahead_text(record));
         let note = note.or_else(|| commands_text(record));
         let note = note.or_else(|| description(record));
@@ -327,7 +297,8 @@ pub(super) async fn print_all(
             text(&record.id),
             state,
             text(times(record)),
-            text(next.unwrap_or_default()),
+            next,
+            text(runs.unwrap_or_default()),
             last,
             text(record.counts.fired),
             text(without_run_text(&record.counts)),
@@ -335,9 +306,9 @@ pub(super) async fn print_all(
         ]
     });
     let header = [
-        "ID", "STATE", "TIMES", "NEXT", "LAST RUN", "FIRED", "NO RUN", "NOTE",
+        "ID", "STATE", "TIMES", "NEXT", "RUNS", "LAST RUN", "FIRED", "NO RUN", "NOTE",
     ];
-    let less = ["NOTE", "FIRED", "NO RUN", "LAST RUN"];
+    let less = ["NOTE", "RUNS", "FIRED", "NO RUN", "LAST RUN"];
     out.narrow_table(&header, &less, rows.collect())
 }
 

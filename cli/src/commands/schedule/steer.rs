@@ -46,8 +46,8 @@ pub(super) struct PauseArgs {
     #[command(flatten)]
     select: SelectArgs,
     /// The reason, shown by `windlass schedule get`
-    #[arg(long, value_name = "TEXT")]
-    note: Option<String>,
+    #[arg(long, value_name = "TEXT", value_parser = crate::parse::note)]
+    note: Option<windlass::Note>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -93,7 +93,7 @@ pub(super) async fn pause(args: PauseArgs, client: &Client, out: &Output) -> Res
         Choice::Act(ids) => ids,
         Choice::Done(exit) => return Ok(exit),
     };
-    let note = &args.note;
+    let note = args.note.map(String::from);
     each(out, ids, async |id: &TaskId| {
         client
             .schedules()

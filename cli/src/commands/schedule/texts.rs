@@ -42,6 +42,20 @@ pub(super) fn time_texts(spec: &Map<String, Value>, field: &str) -> Vec<String> 
     list.into_iter().flatten().filter_map(text).collect()
 }
 
+/// Returns what the runs of a spec do: the line for a shell, or the command with its arguments; the kind of other tasks.
+pub(super) fn work(spec: &Value) -> String {
+    let props = &spec["run"]["props"];
+    let kind = spec["run"]["kind"].as_str().unwrap_or_default();
+    if !crate::exec::KINDS.contains(&kind) {
+        return kind.to_owned();
+    }
+    let words = ["shell", "command"].map(|field| props[field].as_str().map(str::to_owned));
+    let args = props["args"].as_array().into_iter().flatten();
+    let args = args.filter_map(|arg| arg.as_str().map(str::to_owned));
+    let words: Vec<String> = words.into_iter().flatten().chain(args).collect();
+    words.join(" ")
+}
+
 /// Returns whether a schedule runs at the start of a machine.
 pub(super) fn has_reboot(schedule: &Schedule) -> bool {
     let spec = json!(schedule);
@@ -55,6 +69,26 @@ mod tests {
     use windlass::{NewTask, schedule::Schedule};
 
     use super::*;
+
+    #[test]
+    fn the_work_of_a_schedule_is_its_command_or_its_kind() {
+        for (run, expected) in [
+            (
+                json!({"kind": "exec", "props": {"shell": "a | b"}}),
+                "a | b",
+            ),
+            (
+                json!({"kind": "exec", "props": {"command": "tar", "args": ["czf", "x"]}}),
+                "tar czf x",
+            ),
+            (
+                json!({"kind": "report", "props": {"shell": "no"}}),
+                "report",
+            ),
+        ] {
+            assert_eq!(work(&json!({ "run": run })), expected);
+        }
+    }
 
     #[test]
     fn a_time_says_that_the_clocks_have_changed_before_it() {

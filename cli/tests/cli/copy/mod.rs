@@ -226,17 +226,20 @@ fn an_empty_source_is_a_mistake_and_makes_no_file() {
 #[test]
 fn what_is_typed_wrong_makes_no_file() {
     let place = Place::new();
-    for (args, says) in [
+    for (args, code, says) in [
         (
             ["copy", "--from", "sqlite:no.db", "--to", "sqlite:t.db"],
+            // The store cannot be used, as for every other command.
+            4,
             "from: there is no file 'no.db'",
         ),
         (
             ["copy", "--from", "sqlite:t.db", "--to", "sqlite:t.db"],
+            2,
             "to: 'sqlite:t.db' is the store",
         ),
     ] {
-        let said = ok(&place, &args, 2);
+        let said = ok(&place, &args, code);
         assert!(said.contains(says), "{said}");
     }
     assert!(!place.path("no.db").exists() && !place.path("t.db").exists());

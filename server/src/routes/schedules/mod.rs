@@ -71,6 +71,7 @@ async fn shown<const ROLE: u8>(by: &Access<ROLE>, id: &TaskId) -> Result<Respons
     let waits = (!held.is_empty()).then(|| held.join("; "));
     let upcoming = upcoming(by, &record).await?;
     let form = ScheduleForm::from(&record)
+        .with_late(record.late(by.client().now()))
         .with_last_run(last_run.as_ref())
         .with_upcoming(&upcoming)
         .with_waits(waits);
@@ -115,7 +116,11 @@ fn why(id: &TaskId, held: &Held) -> String {
             "a clock that was ahead has decided the times up to {ahead}; POST /v1/schedules/{id}/resume goes on from the present"
         ),
         Held::Commands(commands) => {
-            format!("{commands} commands wait for a node: GET /v1/tasks/{id}/commands shows them")
+            let waiting = match commands {
+                1 => "a command waits".to_owned(),
+                many => format!("{many} commands wait"),
+            };
+            format!("{waiting} for a node: GET /v1/tasks/{id}/commands shows what waits")
         }
         _ => "no live node runs schedules: start one (`windlass worker`)".to_owned(),
     }
@@ -151,8 +156,11 @@ pub(super) async fn list(by: Reader, mut params: Params) -> Result<Response, Pro
         .buffered(READ_AT_ONCE)
         .try_collect()
         .await?;
-    let forms = records.iter().zip(&runs);
-    let forms = forms.map(|(record, run)| ScheduleForm::from(record).with_last_run(run.as_ref()));
+    let (forms, now) = (records.iter().zip(&runs), by.client().now());
+    let forms = forms.map(|(record, run)| {
+        let form = ScheduleForm::from(record).with_late(record.late(now));
+        form.with_last_run(run.as_ref())
+    });
     let hiding = by.hiding().await?;
     let shown = forms.map(|form| hiding.schedule(&form));
     json(&SchedulesForm {

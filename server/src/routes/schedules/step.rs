@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use windlass::{
     Json, TaskId,
+    clock::in_local_zone,
     schedule::{Backfill, LiveRuns, Schedule, Trigger},
     statemachine::wire::read_past,
     store::Error,
@@ -293,8 +294,9 @@ impl Formed for BackfillForm {
 pub(in crate::routes) async fn backfill(step: Step<BackfillForm>) -> Result<Response, Problem> {
     let form = &step.form;
     let now = step.by.app.client.now();
-    let from = read_past("from", &form.from, now)?;
-    let to = form.to.as_deref().map(|to| read_past("to", to, now));
+    let local = in_local_zone(now);
+    let from = read_past("from", &form.from, &local)?;
+    let to = form.to.as_deref().map(|to| read_past("to", to, &local));
     let range = Backfill::new(from, to.transpose()?.unwrap_or(now))
         .all(form.all)
         .dry_run(form.dry_run);

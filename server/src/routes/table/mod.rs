@@ -63,7 +63,7 @@ pub(crate) enum Of {
     Flag,
     /// A length of time: `30s`.
     Length,
-    /// A time in the past: RFC 3339, `5m ago`.
+    /// A time: RFC 3339, `5m ago`, `yesterday`.
     Past,
     Number(u32, u32),
     One(&'static [&'static str]),

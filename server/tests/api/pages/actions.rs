@@ -210,6 +210,25 @@ async fn a_failed_task_is_grouped_and_retried_with_other_values() {
     );
     assert!(!sent.contains("back") && !sent.contains("data"), "{sent}");
     assert!(checked(&refused).contains("is not JSON"));
+    // Regression: the address of the page of a refused form led to a page that said 405.
+    for (path, to) in [
+        ("/tasks/b2/retry", "/tasks/b2"),
+        ("/tasks/a%2Fb/commands/pause", "/tasks/a%2Fb"),
+        ("/tasks/b2/signal", "/tasks/b2"),
+        ("/tasks/b2/answer", "/tasks/b2"),
+        ("/schedules/s/pause", "/schedules/s"),
+        ("/nodes/n1/freeze", "/nodes"),
+        ("/zone", "/"),
+    ] {
+        let answer = kit.get(path).await;
+        assert_eq!(
+            answer.status,
+            StatusCode::SEE_OTHER,
+            "{path}: {}",
+            answer.text
+        );
+        assert_eq!(answer.headers[header::LOCATION], to, "{path}");
+    }
 }
 
 #[tokio::test]

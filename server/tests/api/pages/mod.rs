@@ -87,12 +87,24 @@ impl Kit {
         self.page_as(&self.admin, path).await
     }
 
-    /// Sends a form, and returns the path of the page that follows.
-    pub(crate) async fn form(&self, path: &str, fields: &str) -> String {
+    /// Sends a form.
+    async fn posted(&self, path: &str, fields: &str) -> Answer {
         let mut form = request(&self.admin, &format!("POST {path}"), fields.to_owned());
         let kind = "application/x-www-form-urlencoded".parse().unwrap();
         form.headers_mut().insert(header::CONTENT_TYPE, kind);
-        let answer = self.send(form).await;
+        self.send(form).await
+    }
+
+    /// Sends a form that is refused, and returns the page.
+    pub(crate) async fn refused_form(&self, path: &str, fields: &str) -> String {
+        let answer = self.posted(path, fields).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{}", answer.text);
+        checked(&answer).to_owned()
+    }
+
+    /// Sends a form, and returns the path of the page that follows.
+    pub(crate) async fn form(&self, path: &str, fields: &str) -> String {
+        let answer = self.posted(path, fields).await;
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text);
         answer.headers[header::LOCATION]
             .to_str()

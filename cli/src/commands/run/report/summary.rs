@@ -17,7 +17,7 @@ use crate::{
     },
     exit::Failure,
     hint::quoted,
-    text::one_line,
+    text::{counted, one_line},
 };
 
 /// The outcome of a run.
@@ -78,9 +78,9 @@ impl Report {
         let seconds = self.started.elapsed().as_secs_f64();
         let all = counts.completed == lines && !interrupted && self.incomplete == 0;
         if self.incomplete > 0 {
-            let tasks = self.incomplete;
+            let tasks = counted(self.incomplete, "task");
             self.out.complain(format_args!(
-                "the output of {tasks} tasks was not printed whole; see the lines above that say 'missing here'"
+                "the output of {tasks} was not printed whole; see the lines above that say 'missing here'"
             ));
         }
         if let Some(text) = self.behind_refused.text() {
@@ -137,9 +137,14 @@ impl Report {
             self.out.complain(format_args!("{lines} {are} {why}"));
         }
         if left_out > 0 {
+            let (are, were, them) = match left_out {
+                1 => ("is", "was", "it"),
+                _ => ("are", "were", "them"),
+            };
+            let tasks = counted(left_out, "task");
             self.out.note(format_args!(
-                "note: {left_out} tasks of this batch are from an earlier input and were not run; `{}` runs them, and \
-                 `{}` deletes them",
+                "note: {tasks} of this batch {are} from an earlier input and {were} not run; `{}` runs {them}, and \
+                 `{}` deletes {them}",
                 self.on_batch("worker --take-runs --until-idle --select"),
                 self.on_batch("delete --state runnable,sleeping,paused,fault --label")
             ));
@@ -216,7 +221,8 @@ impl Report {
         match self.unwritten {
             0 => Ok(all),
             tasks => Err(Failure::Store(format!(
-                "the output of {tasks} tasks could not be written; `{}` prints it, and so does the same run again",
+                "the output of {} could not be written; `{}` prints it, and so does the same run again",
+                counted(tasks, "task"),
                 self.hint.command("logs ID")
             ))),
         }

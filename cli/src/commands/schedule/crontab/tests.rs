@@ -70,24 +70,73 @@ fn a_column_for_the_user_is_named_and_left_out_if_it_is_asked_for() {
             "line 3: 'ann' is no program in PATH of this machine; if it is the user of the line, give --user-column"
         ]
     );
-    let crontab = super::read(text, &Column::User);
-    let commands: Vec<&str> = crontab
-        .jobs
-        .iter()
-        .map(|job| job.command.as_str())
-        .collect();
-    assert_eq!(commands, ["run-parts /etc/cron.hourly", "backup", "x"]);
-    let [(3, error)] = crontab.errors.as_slice() else {
-        panic!("{:?}", crontab.errors);
+}
+
+/// Regression: the first word of a line without a user was cut off as its user.
+#[test]
+fn a_column_for_the_user_takes_only_users() {
+    let text = "17 * * * * root run-parts /etc/cron.hourly\n@daily ann backup\n0 0 * * * ann\n0 0 * * * tar x\n\
+                0 1 * * * old-app sync\n0 2 * * * git tar x\n0 3 * * * git gc\n0 4 * * * A=1 x\n0 5 * * * root -x\n";
+    let first = |word: &str, _: &str, _: Option<&str>| match word {
+        "root" | "ann" => First::User,
+        "git" => First::Either,
+        "old-app" | "gc" => First::Unknown,
+        _ => First::Command,
     };
-    assert!(
-        error.contains("'ann' is the user, and no command follows"),
-        "{error}"
+    let read = |named: &[&str]| {
+        let named: Vec<String> = named.iter().map(|&name| name.to_owned()).collect();
+        let (first, named) = (&first, &named[..]);
+        super::read(text, &Column::User { first, named })
+    };
+    let crontab = read(&[]);
+    let found = |crontab: &Crontab| {
+        let jobs = crontab
+            .jobs
+            .iter()
+            .map(|job| (job.line, job.command.clone()));
+        jobs.collect::<Vec<_>>()
+    };
+    let own = |lines: &[(usize, &str)]| {
+        let lines = lines
+            .iter()
+            .map(|&(line, command)| (line, command.to_owned()));
+        lines.collect::<Vec<_>>()
+    };
+    let taken = [
+        (1, "run-parts /etc/cron.hourly"),
+        (2, "backup"),
+        (6, "tar x"),
+        (9, "-x"),
+    ];
+    assert_eq!(found(&crontab), own(&taken));
+    let says = [
+        (3, "'ann' is the only word after the times"),
+        (4, "'tar' is not a user of this machine"),
+        (5, "give --user old-app if"),
+        (7, "'git' may be a program, and a user of this machine"),
+        (
+            8,
+            "'A=1' is not the name of a user (--user-column); write the user before the command",
+        ),
+    ];
+    assert_eq!(crontab.errors.len(), says.len(), "{:?}", crontab.errors);
+    for ((line, error), (at, says)) in crontab.errors.iter().zip(says) {
+        assert!(*line == at && error.contains(says), "{line}: {error}");
+    }
+    assert_eq!(
+        crontab.notes[0],
+        "line 6: 'git' is a program and a user of this machine, and is taken as the user"
     );
     assert!(
-        crontab.notes[0].contains("(ann, root, tar) is left out"),
+        crontab.notes[1].contains("(ann, git, root) is left out"),
         "{:?}",
         crontab.notes
+    );
+    // Users of the machine of the crontab.
+    let crontab = read(&["old-app", "git"]);
+    assert_eq!(
+        found(&crontab)[2..5],
+        own(&[(5, "sync"), (6, "tar x"), (7, "gc")])
     );
 }
 
