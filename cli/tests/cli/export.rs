@@ -205,7 +205,7 @@ fn a_wrong_line_and_a_store_with_tasks_are_refused() {
     let import = ["--store", "sqlite:t.db", "import", "all.jsonl"];
     let said = ok(&place, &import, 1);
     assert!(
-        said.contains("nothing was written: the store has 1 tasks"),
+        said.contains("nothing was written: the store has 1 task"),
         "{said}"
     );
     place.write(

@@ -367,7 +367,7 @@ async fn a_frozen_node_balances_on_command_and_takes_nothing_back() {
         })
         .await;
     let answer = world.client.node_outcome(order).await.unwrap();
-    assert_eq!(answer.as_deref(), Some("balanced: 1 tasks released"));
+    assert_eq!(answer.as_deref(), Some("balanced: 1 task released"));
     tokio::time::sleep(secs(60)).await;
     assert!(world.client.get(&id).await.unwrap().node.is_none());
 }

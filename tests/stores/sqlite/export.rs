@@ -139,7 +139,7 @@ async fn a_store_with_other_tasks_takes_none() -> Result<(), BoxError> {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the store has 1 tasks that the file does not have, 'mine' for example; import into an empty store"
+        "the store has 1 task that the file does not have, 'mine' for example; import into an empty store"
     );
     client.delete(&id("mine")).await?;
     // Another task with an id of the file.
