@@ -35,7 +35,8 @@ pub(crate) fn slowest(args: &[String]) -> Result<(), String> {
 /// harness has the option on nightly compilers only, unless this variable is set.
 pub(crate) fn report(program: &mut Command) {
     if env::var_os(FILE).is_some() {
-        program.env("RUSTC_BOOTSTRAP", "1");
+        // A program of tests may itself run programs through the same chore.
+        program.env_remove(FILE).env("RUSTC_BOOTSTRAP", "1");
         program.args(["-Zunstable-options", "--report-time"]);
     }
 }
