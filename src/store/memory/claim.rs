@@ -25,7 +25,7 @@ impl World {
         let state = self.looked_at(row.state()?, now);
         let (claimable, mut over_limit, abandoned) = match row.owner {
             // A lease claims its own task again when it got no answer. Its first claim has already
-            // counted the lost claim before it; only `abandoned` is returned again.
+            // counted the lost claim before it, in the state and in the history; only `abandoned` is returned again.
             Some(owner) => (owner.lease == lease.id, owner.over_limit, owner.abandoned),
             None => (
                 rules::claim::is_claimable(&state, !row.waiting.is_empty(), now),
@@ -51,7 +51,7 @@ impl World {
         let what = ChangeKind::Claimed {
             node: lease.node.clone(),
             fence,
-            abandoned,
+            abandoned: lost_by.is_some(),
         };
         self.record(id, what, now);
         let state = state.claimed(fence, lost_by.as_ref().map(|n| n.as_str()), now);

@@ -203,7 +203,7 @@ fn claim(
     // Greater than the last fence of the task, whichever program wrote that.
     let fence = batch.next_fence()?.max(found.fence.saturating_add(1));
     // A lease claims its own task again when it got no answer. Its first claim has already counted
-    // the lost claim before it; only `abandoned` is returned again.
+    // the lost claim before it, in the state and in the history; only `abandoned` is returned again.
     let lost_by = found
         .lost_by
         .as_ref()
@@ -212,7 +212,7 @@ fn claim(
     let state = state.claimed(Fence(fence as u64), lost_by, batch.now);
     let text = to_json(&state)?;
     let has_waited = was_waiting && waits::column(&state) == 0;
-    let seq = batch.change(n, found.last, Log::claimed(owner, fence, abandoned))?;
+    let seq = batch.change(n, found.last, Log::claimed(owner, fence, lost_by.is_some()))?;
     let (due, version) = (state.due().map(micros), state.version as i64);
     let (code, deadline, limited) = (state.code(), state.deadline(), admission.limited(&task));
     let group = Group {

@@ -86,7 +86,6 @@ fn count(history: &[Change]) -> Counted {
         match &change.what {
             ChangeKind::Claimed { abandoned, .. } => {
                 counted.claims += 1;
-                // A claim that is lost before anything is written may have been abandoned twice.
                 if *abandoned {
                     counted.least += 1;
                     counted.most += 1;
@@ -101,6 +100,8 @@ fn count(history: &[Change]) -> Counted {
                     let how = format!("change {seq} does not know that the claim before was lost");
                     counted.wrong.push(how);
                 }
+                // A claim that its node makes again counts the loss no second time.
+                counted.lost = false;
             }
             ChangeKind::Moved { .. } | ChangeKind::Checkpointed { .. } => {
                 counted.writes += 1;
@@ -226,6 +227,15 @@ mod tests {
         let mut history = vec![submitted(), claimed("a", 2), lost(2), abandoned("b", 4)];
         history.extend([dropped(4), claimed("c", 6)]);
         holds(check(&of_history(history)));
+    }
+
+    #[test]
+    fn a_loss_that_is_counted_twice_is_caught() {
+        let mut history = vec![submitted(), claimed("a", 2), lost(2), abandoned("b", 4)];
+        history.extend([claimed("b", 6), dropped(6)]);
+        holds(check(&of_history(history.clone())));
+        history[4] = abandoned("b", 6);
+        caught(check(&of_history(history)), "it was not");
     }
 
     #[test]

@@ -167,7 +167,8 @@ impl Claimer {
         what.push(ChangeKind::Claimed {
             node: node.clone(),
             fence: Fence(0),
-            abandoned: task.abandoned,
+            // A claim of this node that is made again, because its answer was lost, has counted the loss before.
+            abandoned: task.lost_by.is_some(),
         });
         let places = what.len() as u32;
         let mut item = self.leases.access.item(id, places);
