@@ -235,9 +235,9 @@ def test_why_names_the_scenes_with_their_commands(site: Site) -> None:
     waiting = json.loads(site.windlass("why", "-o", "json"))["waiting"]
     found = {(one["kind"], one["reason"]): one for one in waiting}
     for kind, reason, command in (
-        ("exec", "limit", "list --kind exec --waits limit"),
+        ("exec", "limit", "list --claimed --limit-key one"),
         ("nobody", "no_node", "list --kind nobody --waits no_node"),
-        ("exec", "paused", "resume --kind exec --state paused"),
+        ("exec", "paused", "resume --kind exec --state paused --dry-run"),
     ):
         one = found[kind, reason]
         assert one["tasks"] >= 1

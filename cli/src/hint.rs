@@ -34,6 +34,14 @@ impl Hint {
     pub(crate) fn on_task(&self, words: &str, id: &TaskId) -> String {
         format!("{} {}", self.command(words), argument(id.as_str()))
     }
+
+    /// Returns the command line with these words and tasks.
+    pub(crate) fn on_tasks(&self, words: &str, ids: &[TaskId]) -> String {
+        let dashes = ids.iter().any(|id| id.as_str().starts_with('-'));
+        let ids: Vec<_> = ids.iter().map(|id| quoted(id.as_str())).collect();
+        let dashes = if dashes { "-- " } else { "" };
+        format!("{} {dashes}{}", self.command(words), ids.join(" "))
+    }
 }
 
 /// Returns an argument that is not read as an option, even if the text begins with `-`.

@@ -136,43 +136,86 @@ impl Client {
 
     /// Sends a command whose id may have been sent before.
     pub(super) async fn send_again(&self, send: SendCommand) -> Result<(), Error> {
-        let sent = send.clone();
+        let sent = self.noted(send.clone());
         only(self.send_each(vec![send]).await)?;
-        match &sent.command {
-            Command::Signal(signal) => self.check_repeats(&sent.id, signal).await,
-            _ => Ok(()),
-        }
+        self.check_sent(&sent).await
     }
 
-    /// Refuses the id of a command other than this signal: a store treats a known id as a repeat.
-    async fn check_repeats(&self, id: &CommandId, signal: &Signal) -> Result<(), Error> {
-        let sent = match self.store().registry().command(id).await {
-            Ok(record) => record.command,
-            // The command was deleted with its task.
+    /// Refuses the id of a command that was sent with another content: a store keeps the first one, and takes the second one
+    /// for its repetition. Of `sleep` and `complete` the time and the result are not compared. The author does not count.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] with the field that differs (`task`, `command`, `name`, `payload`, `note`); [`Error::Unavailable`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, Command, NewTask, store::{SendCommand, Store}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// client.submit(NewTask::new("poll").id("a")).await?;
+    /// client.command_with_id("a", "c1", Command::Pause).await?;
+    /// let kill = SendCommand::new("a".parse()?, "c1".parse()?, Command::Kill);
+    /// assert!(client.check_sent(&kill).await.is_err());
+    /// # Ok(()) }
+    /// ```
+    pub async fn check_sent(&self, send: &SendCommand) -> Result<(), Error> {
+        let there = match self.store().registry().command(&send.id).await {
+            Ok(there) => there,
+            // The id is new, or its command was deleted with its task.
             Err(Error::NotFound { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let other = |field, was: String| {
+        let id = &send.id;
+        if there.task != send.task {
             let reason = format!(
-                "of signal '{id}' is another one than that of the {was} which was sent under this id; give a \
-                 new id"
+                "is another one than that of command '{id}', which was sent before; give a new id"
             );
-            Err(Invalid::new(field, reason).into())
-        };
-        let Command::Signal(sent) = sent else {
-            return other("command", format!("command {}", sent.kind()));
-        };
-        if sent.name() != signal.name() {
-            return other("name", format!("signal '{}'", sent.name()));
+            return Err(Invalid::new("task", reason).into());
         }
-        let is_same = match (sent.payload_json(), signal.payload_json()) {
-            (None, None) => true,
-            (Some(sent), Some(new)) => sent.same_value(new),
-            _ => false,
-        };
-        match is_same {
-            true => Ok(()),
-            false => other("payload", "signal".to_owned()),
+        if let Command::Signal(signal) = &send.command {
+            check_repeats(id, &there.command, signal)?;
+        } else if there.command.kind() != send.command.kind() {
+            let reason = format!(
+                "'{id}' is the id of a {}, which was sent before; give a new id",
+                there.command.kind()
+            );
+            return Err(Invalid::new("command", reason).into());
         }
+        if there.note != send.note {
+            let reason = format!(
+                "of command '{id}' is another one than when it was sent before; give a new id"
+            );
+            return Err(Invalid::new("note", reason).into());
+        }
+        Ok(())
+    }
+}
+
+/// Refuses the id of a command other than this signal: a store treats a known id as a repeat.
+fn check_repeats(id: &CommandId, sent: &Command, signal: &Signal) -> Result<(), Error> {
+    let other = |field, was: String| {
+        let reason = format!(
+            "of signal '{id}' is another one than that of the {was} which was sent under this id; give a \
+                 new id"
+        );
+        Err(Invalid::new(field, reason).into())
+    };
+    let Command::Signal(sent) = sent else {
+        return other("command", format!("command {}", sent.kind()));
+    };
+    if sent.name() != signal.name() {
+        return other("name", format!("signal '{}'", sent.name()));
+    }
+    let is_same = match (sent.payload_json(), signal.payload_json()) {
+        (None, None) => true,
+        (Some(sent), Some(new)) => sent.same_value(new),
+        _ => false,
+    };
+    match is_same {
+        true => Ok(()),
+        false => other("payload", "signal".to_owned()),
     }
 }

@@ -205,13 +205,14 @@ fn present(record: &TaskRecord, now: Timestamp, (sees_nodes, sees_errors): (bool
 }
 
 /// Returns who paused a task, and what a resume skips. A note is hidden with the texts of errors.
-fn paused(state: &TaskState, now: Timestamp, (sees_nodes, sees_errors): (bool, bool)) -> String {
+fn paused(record: &TaskRecord, now: Timestamp, (sees_nodes, sees_errors): (bool, bool)) -> String {
     let mut text = "it is paused until it is resumed".to_owned();
-    if let Some(mut by) = state.paused.clone() {
+    let state = record.state.as_ref().ok();
+    if let Some(mut by) = state.and_then(|state| state.paused.clone()) {
         by.note = by.note.filter(|_| sees_errors);
         text += &format!("; paused by {by}");
     }
-    match state.skipped(now) {
+    match record.skipped(now) {
         None => {}
         Some(Skipped::Tasks(_)) if !sees_nodes => {
             text += "; a resume runs it at once and skips its wait for other tasks";
@@ -241,7 +242,7 @@ fn doing(
             "the tasks that it waits for have ended, and a node will claim it".to_owned()
         }
         (TaskStatus::Sleeping { until }, None) => format!("it sleeps until {until:.0}"),
-        (TaskStatus::Paused, None) => paused(state, now, (sees_nodes, sees_errors)),
+        (TaskStatus::Paused, None) => paused(record, now, (sees_nodes, sees_errors)),
         (TaskStatus::Runnable | TaskStatus::Fault, None) => {
             "it can run, and a node will claim it".to_owned()
         }

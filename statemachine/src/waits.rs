@@ -264,11 +264,18 @@ impl Waits {
     /// # Ok::<(), windlass_statemachine::Invalid>(())
     /// ```
     pub fn unmet(&self) -> Option<Waited> {
+        self.all_unmet().into_iter().next()
+    }
+
+    /// Returns all tasks that had to complete and did not, once the wait is over ([`unmet`](Self::unmet) is the first).
+    pub fn all_unmet(&self) -> Vec<Waited> {
         if !self.ok || self.stage != WaitStage::Over {
-            return None;
+            return Vec::new();
         }
-        let mut waited = self.waited().into_iter();
-        waited.find(|one| one.outcome != WaitOutcome::Completed)
+        let waited = self.waited().into_iter();
+        waited
+            .filter(|one| one.outcome != WaitOutcome::Completed)
+            .collect()
     }
 
     /// Returns the same wait, from its beginning.

@@ -1,8 +1,9 @@
 //! `windlass signal`: sends a signal to a task; with `--wait`, waits for the reply of its handler.
 
+use jiff::Timestamp;
 use windlass::{
-    Client, Command, CommandId, Json, Outcome, Signal, TaskId, client::Waiting, schedule,
-    statemachine::text::escaped, store::TaskRecord,
+    Client, Command, CommandId, Json, Outcome, Signal, StateKind, TaskId, client::Waiting,
+    schedule, statemachine::text::escaped, store::TaskRecord,
 };
 
 use super::steer::NoteArgs;
@@ -57,6 +58,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     let command = Command::Signal(signal.clone());
     command.check(client.store().clock().now())?;
+    let before = client.get(&args.task).await.ok();
     let sent = match args.id {
         Some(id) => {
             let sent = client.command_with_id(&args.task, &id, command).await;
@@ -66,6 +68,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }?;
     let mut item = Item::done(args.task);
     item.command_id = Some(sent.clone());
+    if let Some(text) = before.and_then(|before| ended_wait(&before, client.now())) {
+        out.note(format!("note: task '{}' {text}", item.id));
+    }
     if let Ok(record) = client.get(&item.id).await {
         note(&client, &out, record, &signal).await;
     }
@@ -90,6 +95,24 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         item.settle(outcome);
     }
     Report::one("signal", item).print(&out, "signal sent")
+}
+
+/// Returns what the signal ends besides a wait for a signal: a task that has not asked for one runs at once.
+fn ended_wait(record: &TaskRecord, now: Timestamp) -> Option<String> {
+    let state = record.state.as_ref().ok()?;
+    if state.awaits_signal().is_some() || record.task.kind.as_str() == schedule::KIND {
+        return None;
+    }
+    match (state.code(), record.skipped(now)) {
+        (_, Some(skipped)) => Some(format!(
+            "has not asked for a signal: this one runs it at once, and skips {skipped}"
+        )),
+        (StateKind::Paused, None) => Some(
+            "is paused and has not asked for a signal: this one runs it, as a resume does"
+                .to_owned(),
+        ),
+        _ => None,
+    }
 }
 
 /// Notes why a signal waits, or that it will be rejected.

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use windlass::{
     Client, Command, Invalid, Kind, Note, StateKind, TaskId,
     statemachine::{state::Skipped, time::LAST},
-    store::TaskRecord,
+    store::{Filter, Query, TaskRecord},
 };
 
 use crate::{
@@ -193,8 +193,8 @@ pub(crate) async fn execute(
     report.print(&out, &format!("{action} sent"))
 }
 
-/// How many named tasks are read for notes about them.
-const NOTED: usize = 100;
+/// How many named tasks are read at once for notes about them.
+const READ: usize = 1000;
 
 /// Returns what is noted of the tasks of a filter before a command: that a run skips what they wait for.
 fn remark(command: &Command) -> Option<Remark> {
@@ -208,20 +208,16 @@ fn remark(command: &Command) -> Option<Remark> {
         _ => return None,
     };
     let concerns = match command {
-        Command::Pause => |record: &TaskRecord, now| skipped(record, now).is_some(),
+        Command::Pause => |record: &TaskRecord, now| record.skipped(now).is_some(),
         _ => |record: &TaskRecord, now| is_noted(record, now),
     };
     Some(Remark { concerns, text })
 }
 
-fn skipped(record: &TaskRecord, now: Timestamp) -> Option<Skipped<'_>> {
-    record.state.as_ref().ok()?.skipped(now)
-}
-
 /// Returns whether a resume skips more than the sleep that it is to end.
 fn is_noted(record: &TaskRecord, now: Timestamp) -> bool {
     let sleeps = matches!(&record.state, Ok(state) if state.code() == StateKind::Sleeping);
-    match skipped(record, now) {
+    match record.skipped(now) {
         Some(Skipped::Time(_)) => !sleeps,
         skipped => skipped.is_some(),
     }
@@ -235,24 +231,30 @@ async fn note_skipped(
     ids: &[TaskId],
 ) -> BTreeMap<TaskId, String> {
     let mut skips = BTreeMap::new();
-    for id in ids.iter().take(NOTED) {
-        let Ok(record) = client.get(id).await else {
-            continue;
+    for some in ids.chunks(READ) {
+        let filter = Filter::new().ids(some.iter().cloned());
+        let query = Query::new(filter).limit(READ as u32).without_props();
+        let Ok(page) = client.page(&query, None).await else {
+            out.note("note: what a resume skips could not be read");
+            return skips;
         };
         let now = client.now();
         let is_pause = *command == Command::Pause;
-        let Some(skipped) = skipped(&record, now).filter(|_| is_pause || is_noted(&record, now))
-        else {
-            continue;
-        };
-        out.note(match is_pause {
-            true => format!(
-                "note: task '{id}': a resume will run it at once and skip {skipped}{}",
-                sleep_again(hint, id, skipped)
-            ),
-            false => format!("note: task '{id}' runs at once and skips {skipped}"),
-        });
-        skips.insert(id.clone(), skipped.to_string());
+        for record in &page.tasks {
+            let id = &record.task.id;
+            let skipped = record.skipped(now);
+            let Some(skipped) = skipped.filter(|_| is_pause || is_noted(record, now)) else {
+                continue;
+            };
+            out.note(match is_pause {
+                true => format!(
+                    "note: task '{id}': a resume will run it at once and skip {skipped}{}",
+                    sleep_again(hint, id, skipped)
+                ),
+                false => format!("note: task '{id}' runs at once and skips {skipped}"),
+            });
+            skips.insert(id.clone(), skipped.to_string());
+        }
     }
     skips
 }

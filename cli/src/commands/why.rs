@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use windlass::{
     Client, Kind, StateKind, Task, TaskId, WaitOutcome, Waited,
     client::{Cause, NotRun, WaitReason},
+    statemachine::waits::Waits,
     store::{Error, Filter, Query, TaskRecord},
     wire::{TaskWhyForm, WaitingForm, WhyForm},
 };
@@ -175,8 +176,7 @@ async fn one(id: &TaskId, global: &Global, client: &Client) -> Result<Exit, Fail
         }
         None if is_state(&record, StateKind::Paused) && record.commands == 0 => {
             out.line(format!("   try: {}", hint.on_task("resume", id)))?;
-            let state = record.state.as_ref().ok();
-            let skipped = state.and_then(|state| state.skipped(client.now()));
+            let skipped = record.skipped(client.now());
             if let Some(line) = skipped.and_then(|skipped| sleep_line(&hint, id, skipped)) {
                 out.line(format!("    or: {line}, to let it sleep again"))?;
             }
@@ -202,49 +202,71 @@ fn repeat(task: &Task, hint: &Hint) -> String {
 /// How many of the latest failed tasks are read to find one that failed because of another.
 const LATEST: u32 = 500;
 
-/// Returns the command that starts a failed task again. One that did not run, because another has to complete first, would fail
-/// again: the command names the first failed task of that chain, and runs those that failed because of it too.
+/// Returns the command that starts a failed task again. One that did not run, because others have to complete first, would fail
+/// again: the command names the first failed tasks before it, and runs those that failed because of them too.
 async fn again(record: &TaskRecord, client: &Client, hint: &Hint) -> Result<String, Failure> {
     let id = &record.task.id;
-    let mut first = id.clone();
-    let mut unmet = unmet_of(record);
+    let mut first = Vec::new();
+    let mut open = unmet_of(record);
+    let is_first = open.is_empty();
     let mut seen = HashSet::from([id.clone()]);
-    while let Some(waited) = unmet.take() {
+    while let Some(waited) = open.pop() {
         let is_failed = matches!(waited.outcome, WaitOutcome::Failed | WaitOutcome::Killed);
         // A circle has no first task.
-        if !is_failed || !seen.insert(waited.task.clone()) {
+        if !is_failed || waited.task == *id {
             return Ok(hint.on_task("graph", id));
         }
+        if !seen.insert(waited.task.clone()) {
+            continue;
+        }
         match client.get(&waited.task).await {
-            Ok(before) => unmet = unmet_of(&before),
+            Ok(before) => match (ended_badly(&before), unmet_of(&before)) {
+                // It was retried since.
+                (false, _) => {}
+                (true, unmet) if unmet.is_empty() => first.push(waited.task),
+                (true, unmet) => open.extend(unmet),
+            },
             // A retry reads what it can of a quarantined task.
-            Err(Error::Corrupt { .. }) => {}
+            Err(Error::Corrupt { .. }) => first.push(waited.task),
             Err(Error::NotFound { .. }) => return Ok(hint.on_task("graph", id)),
             Err(error) => return Err(error.into()),
         }
-        first = waited.task;
     }
-    let others = first != *id || has_dependents(client, id).await?;
+    if first.is_empty() {
+        // Nothing before it has failed, or not any more.
+        first.push(id.clone());
+    }
+    let others = !is_first || has_dependents(client, id).await?;
     let words = match others {
         true => "retry --with-dependents",
         false => "retry",
     };
-    Ok(hint.on_task(words, &first))
+    first.sort();
+    Ok(hint.on_tasks(words, &first))
 }
 
-/// Returns the task because of which a failed task did not run.
-fn unmet_of(record: &TaskRecord) -> Option<Waited> {
+/// Returns whether a retry would start the task again.
+fn ended_badly(record: &TaskRecord) -> bool {
+    record
+        .state
+        .as_ref()
+        .is_ok_and(|state| matches!(state.code(), StateKind::Failed | StateKind::Killed))
+}
+
+/// Returns the tasks because of which a failed task did not run.
+fn unmet_of(record: &TaskRecord) -> Vec<Waited> {
     let state = record.state.as_ref().ok();
-    let state = state.filter(|state| state.code() == StateKind::Failed)?;
-    state.waits.as_deref()?.unmet()
+    let state = state.filter(|state| state.code() == StateKind::Failed);
+    let waits = state.and_then(|state| state.waits.as_deref());
+    waits.map(Waits::all_unmet).unwrap_or_default()
 }
 
 /// Returns whether one of the latest failed tasks failed because of this one.
 async fn has_dependents(client: &Client, id: &TaskId) -> Result<bool, Failure> {
     let filter = Filter::new().states([StateKind::Failed]);
-    let query = Query::new(filter).reversed().limit(LATEST);
+    let query = Query::new(filter).limit(LATEST);
     let page = client.page(&query, None).await?;
-    let mut unmet = page.tasks.iter().filter_map(unmet_of);
+    let mut unmet = page.tasks.iter().flat_map(unmet_of);
     Ok(unmet.any(|waited| waited.task == *id))
 }
 

@@ -66,6 +66,32 @@ fn a_repeated_id_has_no_further_effect() {
     env.run(&["apply", &file]).code(1);
 }
 
+/// Regression: a kill with the id of an earlier pause was reported as done, and never sent.
+#[test]
+fn the_id_of_another_command_is_refused() {
+    let env = with_tasks();
+    let send = |task: &str, command: &str, note: &str| {
+        let line =
+            json!({"op": "send", "task": task, "command": command, "id": "c1", "note": note});
+        env.write("send.jsonl", &format!("{line}\n"))
+    };
+    env.run(&["apply", &send("a", "pause", "why")]).ok();
+    env.run(&["apply", &send("a", "pause", "why")]).ok();
+    for (task, command, note, field) in [
+        ("a", "kill", "why", "command: 'c1' is the id of a pause"),
+        ("a", "pause", "other", "note: of command 'c1'"),
+        ("b", "pause", "why", "task: is another one"),
+    ] {
+        let file = send(task, command, note);
+        env.run(&["apply", &file]).fails(2, &["line 1", field]);
+        env.run(&["apply", &file, "--dry-run"]).fails(2, &[field]);
+    }
+    let signal = |note: &str| env.run(&["signal", "b", "go", "--id", "s1", "--note", note]);
+    signal("one").ok();
+    signal("one").ok();
+    signal("two").fails(2, &["note: of command 's1'"]);
+}
+
 #[test]
 fn a_refusal_names_each_line_and_nothing_changes() {
     let env = with_tasks();

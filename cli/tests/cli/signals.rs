@@ -24,6 +24,36 @@ async fn echo(task: TaskContext) -> Result<Message, BoxError> {
     }
 }
 
+/// Regression: nothing said that a signal starts a task before its time.
+#[test]
+fn a_signal_to_a_task_that_asked_for_none_says_what_it_ends() {
+    let env = Env::new();
+    env.run(&[
+        "submit",
+        "echo",
+        "--id",
+        "later",
+        "--start-at",
+        "2100-01-02T03:04:05Z",
+    ])
+    .ok();
+    env.run(&["submit", "echo", "--id", "held", "--paused"])
+        .ok();
+    env.run(&["submit", "echo", "--id", "now"]).ok();
+    for (id, says) in [
+        (
+            "later",
+            "runs it at once, and skips its sleep until 2100-01-02T03:04:05Z",
+        ),
+        ("held", "this one runs it, as a resume does"),
+    ] {
+        let sent = env.run(&["signal", id, "hello"]).ok();
+        assert!(sent.err.contains(says), "{sent:?}");
+    }
+    let sent = env.run(&["signal", "now", "hello"]).ok();
+    assert!(!sent.err.contains("at once"), "{sent:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_is_printed_and_kept() {
     let env = Env::new();

@@ -201,6 +201,11 @@ async fn a_pause_and_a_resume_name_what_they_skip() {
     assert_eq!(paused["tasks"][0]["skips"], task, "{paused}");
     let runs = env.run(&[&["pause", "runs"][..], &wait].concat()).ok();
     assert!(!runs.err.contains("skip"), "{runs:?}");
+    // A schedule goes on with its times, so a resume skips nothing.
+    env.run(&["schedule", "create", "daily", "--every", "1d", "--", "true"])
+        .ok();
+    let schedule = env.run(&["pause", "daily"]).ok();
+    assert!(!schedule.err.contains("skip"), "{schedule:?}");
 
     // The sleep that the pause has named restores the time.
     let words = ["sleep", "--until", at, "later"];

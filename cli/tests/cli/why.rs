@@ -111,6 +111,8 @@ fn why_names_the_task_to_retry_first() {
         ("third", Some("-next"), "true"),
         ("lone", Some("missing"), "true"),
         ("alone", None, "exit 1"),
+        ("other", None, "exit 1"),
+        ("both", Some("third,other"), "true"),
     ] {
         let id = format!("--id={id}");
         let mut words = vec!["submit", &id, "--retry", "never", "--shell", command];
@@ -126,6 +128,8 @@ fn why_names_the_task_to_retry_first() {
         ("third", "try: windlass retry --with-dependents first"),
         ("alone", "try: windlass retry alone"),
         ("lone", "try: windlass graph lone"),
+        // Both of the first ones, or the retry would leave it out.
+        ("both", "try: windlass retry --with-dependents first other"),
     ] {
         let text = env.run(&["why", "--", id]).ok().out;
         assert!(text.contains(&format!("{says}\n")), "{id}: {text}");

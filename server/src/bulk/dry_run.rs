@@ -141,10 +141,7 @@ async fn count(
     let (mut found, mut skipping, mut read, mut cursor) = (0, 0, 0, None);
     let resumes = matches!(action, BulkAction::Pause | BulkAction::Resume);
     let now = client.now();
-    let skips = |task: &TaskRecord| {
-        let state = task.state.as_ref().ok();
-        resumes && state.is_some_and(|state| state.skipped(now).is_some())
-    };
+    let skips = |task: &TaskRecord| resumes && task.skipped(now).is_some();
     loop {
         let page = page(client, (filter, action), PAGE, cursor.as_ref()).await?;
         read += page.tasks.len() as u64;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
     Author, Bound, Command, CommandId, ErrorEntry, Fence, Kind, Limit, NodeName, Note, Outcome,
     QueuedCommand, StateKind, Task, TaskId, TaskState, command::NotedCommand, fingerprint,
-    size::Size,
+    size::Size, state::Skipped,
 };
 
 use crate::store::Error;
@@ -86,6 +86,15 @@ pub struct TaskRecord {
 }
 
 impl TaskRecord {
+    /// Returns what a command to run skips ([`TaskState::skipped`]); `None` for a schedule, which submits its runs at their times
+    /// whatever it was told, and for a record that cannot be read.
+    pub fn skipped(&self, now: Timestamp) -> Option<Skipped<'_>> {
+        let state = self.state.as_ref().ok()?;
+        state
+            .skipped(now)
+            .filter(|_| self.task.kind.as_str() != Kind::SCHEDULE)
+    }
+
     /// Returns how many bytes its props, data and result have.
     pub fn bytes(&self) -> usize {
         let state = self.state.as_ref();

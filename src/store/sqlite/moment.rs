@@ -221,18 +221,48 @@ fn remove_old_of(parent: &Path, name: &str, age: Duration) {
     };
     let is_old = |folder: &Path| {
         let name = folder.file_name().and_then(|name| name.to_str());
-        let copy = || fs::File::open(folder.join(COPY)).ok();
         // A live export has its copy locked.
         name.is_some_and(|name| name.starts_with(&begins))
             && folder
                 .symlink_metadata()
-                .is_ok_and(|of| of.is_dir() && has_age(&of))
-            && copy().is_some_and(|copy| copy.try_lock().is_ok())
+                .is_ok_and(|of| of.is_dir() && is_own(&of) && has_age(&of))
+            && own_file(&folder.join(COPY)).is_some_and(|copy| copy.try_lock().is_ok())
     };
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if is_old(&entry.path()) {
             remove(&entry.path());
         }
+    }
+}
+
+/// Opens a file of this user. Other users may have made something of this name: no link is followed, and no open waits.
+fn own_file(path: &Path) -> Option<fs::File> {
+    if !path
+        .symlink_metadata()
+        .is_ok_and(|of| of.is_file() && is_own(&of))
+    {
+        return None;
+    }
+    let mut options = fs::File::options();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        (nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK).bits(),
+    );
+    options.open(path).ok()
+}
+
+/// Returns whether a file or folder is one of this user.
+fn is_own(found: &fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::MetadataExt::uid(found) == nix::unistd::geteuid().as_raw()
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = found;
+        true
     }
 }
 
@@ -325,5 +355,23 @@ mod tests {
         assert!(killed.exists(), "it may be locked in a moment");
         remove_old_of(folder.path(), TEMPORARY, Duration::ZERO);
         assert!(live_path.exists() && other.exists() && !killed.exists());
+    }
+
+    /// Regression: anybody could let every export wait for ever, by a pipe of this name, and have it open any file.
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_of_this_user_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name: &str| {
+            let path = folder.path().join(name);
+            create_folder(&path).unwrap();
+            path.join(COPY)
+        };
+        let pipe = of("windlass.export-pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let link = of("windlass.export-link");
+        std::os::unix::fs::symlink(&pipe, &link).unwrap();
+        remove_old_of(folder.path(), TEMPORARY, Duration::ZERO);
+        assert!(pipe.exists() && link.symlink_metadata().is_ok());
     }
 }

@@ -61,7 +61,8 @@ impl TaskState {
             }
             _ => return None,
         };
-        let tasks = self.waits.as_deref().filter(|_| waits);
+        let tasks = self.waits.as_deref();
+        let tasks = tasks.filter(|of| waits && of.until() > now);
         let time = until.filter(|until| *until > now).map(Skipped::Time);
         let signal = self.awaits_signal().map(Skipped::Signal);
         tasks.map(Skipped::Tasks).or(signal).or(time)

@@ -107,6 +107,21 @@ impl Lines {
         Ok(read)
     }
 
+    /// Refuses the ids of commands that were sent with another content: the store would keep the first ones.
+    async fn check_commands(&self, client: &Client, out: &Output) -> Result<(), Failure> {
+        let mut named = Wrong::default();
+        for (line, operation) in &self.operations {
+            if let Operation::Send(send) = operation {
+                match client.check_sent(send).await {
+                    Ok(()) => {}
+                    Err(Error::Invalid(wrong)) => named.add(out, *line, wrong),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        named.end(out)
+    }
+
     /// Refuses props that a task cannot have: those of a line may be for a task that exists.
     async fn check_props(&self, client: &Client, out: &Output) -> Result<(), Failure> {
         let operations = self.operations.iter().map(|(_, operation)| operation);
@@ -275,6 +290,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         false => global.lasting().await?,
     };
     lines.check_props(&client, &out).await?;
+    lines.check_commands(&client, &out).await?;
     let transaction = lines.transaction(&client, args.id);
     let operations = lines.operations.len();
     if args.dry_run {

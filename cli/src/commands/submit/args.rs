@@ -60,12 +60,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "JSON")]
     pub(super) props: Option<String>,
 
-    /// Start no earlier than this time (RFC 3339, '2026-11-28 09:30', tomorrow, 'in 2 hours'; days are those of this
+    /// Start no earlier than this time, but for a command or a signal that starts it (RFC 3339, '2026-11-28 09:30', tomorrow, 'in 2 hours'; days are those of this
     /// machine's time zone)
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "wait_in")]
     pub(super) start_at: Option<Timestamp>,
 
-    /// Start no earlier than this long from now: 90s, 15m, 1h30m, 7d
+    /// Start no earlier than this long from now, but for a command or a signal: 90s, 15m, 1h30m, 7d
     #[arg(id = "wait_in", long = "in", value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     pub(super) wait_in: Option<Duration>,
 
