@@ -110,7 +110,7 @@ fn main() -> ExitCode {
     }
     let done = match chore.as_deref() {
         Some("test") => suite::test(&rest),
-        Some("slowest") => slowest::slowest(&rest),
+        Some("slowest") => slowest::slowest(|variables| suite::test_with(&rest, variables)),
         Some("test-versions") => suite::versions(),
         Some("python") => python::python(&rest),
         Some("browser") => browser::browser(&rest),

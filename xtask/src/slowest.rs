@@ -4,27 +4,28 @@ use std::{
     env,
     fs::{self, OpenOptions},
     io::{self, Write},
+    path::Path,
     process::Command,
     time::Duration,
 };
-
-use crate::suite;
 
 /// Names the file to which the programs of tests write how long each test took.
 const FILE: &str = "WINDLASS_TEST_TIMES";
 /// How many tests are printed.
 const PRINTED: usize = 20;
 
-/// Runs every test, and prints the programs and the slowest tests with their times.
+/// Runs every test by `test`, and prints the programs and the slowest tests with their times.
 ///
 /// # Errors
 ///
 /// When a test fails, and when the times cannot be kept.
-pub(crate) fn slowest(args: &[String]) -> Result<(), String> {
+pub(crate) fn slowest(
+    test: impl FnOnce(&[(&str, &Path)]) -> Result<(), String>,
+) -> Result<(), String> {
     let file = env::temp_dir().join(format!("windlass-times-{}", std::process::id()));
     let fault = |e: io::Error| format!("{}: {e}", file.display());
     fs::write(&file, "").map_err(fault)?;
-    let done = suite::test_with(args, &[(FILE, &file)]);
+    let done = test(&[(FILE, &file)]);
     let times = fs::read_to_string(&file).map_err(fault)?;
     print!("{}", table(&times));
     fs::remove_file(&file).map_err(fault)?;

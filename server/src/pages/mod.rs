@@ -6,6 +6,7 @@
 mod actions;
 mod api;
 mod assets;
+mod back;
 mod bulk;
 mod cli;
 mod difference;
@@ -73,16 +74,16 @@ pub(crate) fn router(app: &Arc<App>, api: Router) -> Router<Arc<App>> {
         .route("/tasks/{id}", get(task::show))
         .route(
             "/tasks/{id}/commands/{command}",
-            post(actions::command).get(path::to_task),
+            post(actions::command).get(back::to_task),
         )
-        .route("/tasks/{id}/retry", post(actions::retry).get(path::to_task))
+        .route("/tasks/{id}/retry", post(actions::retry).get(back::to_task))
         .route(
             "/tasks/{id}/signal",
-            post(actions::signal).get(path::to_task),
+            post(actions::signal).get(back::to_task),
         )
         .route(
             "/tasks/{id}/answer",
-            post(people::answer).get(path::to_task),
+            post(people::answer).get(back::to_task),
         )
         .route("/people", get(people::show))
         .route("/bulk", get(bulk::show).post(bulk::start))
@@ -91,18 +92,18 @@ pub(crate) fn router(app: &Arc<App>, api: Router) -> Router<Arc<App>> {
         .route("/nodes", get(nodes::show))
         .route(
             "/nodes/{node}/{command}",
-            post(nodes::send).get(path::to_nodes),
+            post(nodes::send).get(back::to_nodes),
         )
         .route("/schedules", get(schedules::show))
         .route("/schedules/{id}", get(schedule::show))
         .route(
             "/schedules/{id}/{action}",
-            post(schedule_actions::send).get(path::to_schedule),
+            post(schedule_actions::send).get(back::to_schedule),
         )
         .route("/limits", get(limits::show))
         .route("/doctor", get(doctor::show))
         .route("/tokens", get(tokens::show))
-        .route("/zone", post(zone::choose).get(path::to_start))
+        .route("/zone", post(zone::choose).get(back::to_start))
         .layer(Extension(Routes::new(api)))
         .layer(from_fn_with_state(app.clone(), guard::guard))
         .layer(from_fn(refused::as_page))

@@ -1,13 +1,9 @@
 //! The paths of pages below the base path.
 
 use axum::{
-    Extension,
-    extract::Path,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-
-use super::{form::encoded, refused::Base};
 
 /// Returns the path of a page. The first page of a base path has no `/` at its end.
 pub(super) fn at(base: &str, path: &str) -> String {
@@ -25,39 +21,6 @@ pub(crate) fn ours(base: &str, path: &str) -> String {
     let is_odd = |c: char| c == '\\' || c.is_control();
     let is_ours = path.starts_with('/') && !path.starts_with("//") && !path.contains(is_odd);
     at(base, if is_ours { path } else { "/" })
-}
-
-/// The part of a path that names a task or a schedule.
-#[derive(serde::Deserialize)]
-pub(super) struct Of {
-    id: String,
-}
-
-/// Sends a browser that asks for the address of a form of a task to the page of the task: the page of a refused form has that
-/// address.
-pub(super) async fn to_task(
-    Extension(Base(base)): Extension<Base>,
-    Path(Of { id }): Path<Of>,
-) -> Response {
-    to(&base, &format!("/tasks/{}", encoded(&id)))
-}
-
-/// Sends a browser to the page of a schedule, like [`to_task`].
-pub(super) async fn to_schedule(
-    Extension(Base(base)): Extension<Base>,
-    Path(Of { id }): Path<Of>,
-) -> Response {
-    to(&base, &format!("/schedules/{}", encoded(&id)))
-}
-
-/// Sends a browser to the page of the nodes, like [`to_task`].
-pub(super) async fn to_nodes(Extension(Base(base)): Extension<Base>) -> Response {
-    to(&base, "/nodes")
-}
-
-/// Sends a browser to the first page, like [`to_task`].
-pub(super) async fn to_start(Extension(Base(base)): Extension<Base>) -> Response {
-    to(&base, "/")
 }
 
 /// Sends a browser to a page, by its path below the base.

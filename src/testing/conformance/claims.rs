@@ -238,6 +238,25 @@ pub async fn claiming_again_returns_a_lost_claim(harness: &dyn Harness) {
     assert_eq!(found.state.attempts, 0, "nothing was abandoned");
     kit.commit(&mut found, &Message::complete()).await;
     assert_eq!(kit.state("a").await.code(), StateKind::Completed);
+    // A loss before it counts once, in the state and in the history; both claims begin a run after a loss.
+    kit.claimed(&node, "b").await;
+    kit.coordinator().abandon(&node).await.unwrap();
+    let other = kit.node("other").await;
+    for _ in 0..2 {
+        let claimed = kit.claim(&other, "b").await;
+        assert_eq!((claimed.abandoned, claimed.state.attempts), (true, 1));
+    }
+    let history = kit.history("b").await;
+    let counts = history.iter().filter(|change| {
+        matches!(
+            change.what,
+            ChangeKind::Claimed {
+                abandoned: true,
+                ..
+            }
+        )
+    });
+    assert_eq!(counts.count(), 1);
 }
 
 /// If many nodes claim one task, exactly one gets it.

@@ -74,7 +74,7 @@ impl<'m> Writes<'m> {
         found.len() as i64
     }
 
-    fn operation(&mut self, request: &PbTxnOpRequest, path: &mut Path) -> PbTxnOpResponse {
+    fn operation(&mut self, request: &PbTxnOpRequest, path: &mut Path<'_>) -> PbTxnOpResponse {
         match request {
             PbTxnOpRequest::RequestRange(one) => {
                 PbTxnOpResponse::ResponseRange(self.model.read(one, self.revision()))
@@ -93,7 +93,7 @@ impl<'m> Writes<'m> {
     }
 
     /// Carries out the branch of a transaction that its comparisons chose.
-    fn branch(&mut self, request: &PbTxnRequest, path: &mut Path) -> PbTxnResponse {
+    fn branch(&mut self, request: &PbTxnRequest, path: &mut Path<'_>) -> PbTxnResponse {
         let succeeded = path.next().unwrap_or_default();
         let each = taken(request, succeeded).iter();
         let each = each.filter_map(|one| one.request.as_ref());
@@ -114,7 +114,7 @@ impl<'m> Writes<'m> {
 }
 
 /// Which branch each transaction takes, in the order of the carrying out.
-type Path = std::vec::IntoIter<bool>;
+type Path<'p> = std::iter::Copied<std::slice::Iter<'p, bool>>;
 
 fn taken(request: &PbTxnRequest, succeeded: bool) -> &[PbTxnRequestOp] {
     match succeeded {
@@ -126,7 +126,7 @@ fn taken(request: &PbTxnRequest, succeeded: bool) -> &[PbTxnRequestOp] {
 /// Visits the operations that will be carried out, in their order.
 fn each_taken<'r>(
     request: &'r PbTxnRequest,
-    path: &mut Path,
+    path: &mut Path<'_>,
     visit: &mut impl FnMut(&'r PbTxnOpRequest),
 ) {
     let succeeded = path.next().unwrap_or_default();
@@ -151,7 +151,7 @@ impl Model {
         self.choose(request, &mut path);
         self.check_taken(request, &path)?;
         let mut writes = Writes::begin(self);
-        let mut done = writes.branch(request, &mut path.into_iter());
+        let mut done = writes.branch(request, &mut path.iter().copied());
         writes.end();
         done.header = self.header();
         Ok(done)
@@ -203,19 +203,15 @@ impl Model {
     fn check_taken(&self, request: &PbTxnRequest, path: &[bool]) -> Result<(), Refusal> {
         let mut leases = Ok(());
         let mut revisions = Ok(());
-        each_taken(
-            request,
-            &mut path.to_vec().into_iter(),
-            &mut |one| match one {
-                PbTxnOpRequest::RequestPut(one) if leases.is_ok() => {
-                    leases = self.check_lease(one.lease);
-                }
-                PbTxnOpRequest::RequestRange(one) if revisions.is_ok() => {
-                    revisions = self.check_revision(one.revision);
-                }
-                _ => {}
-            },
-        );
+        each_taken(request, &mut path.iter().copied(), &mut |one| match one {
+            PbTxnOpRequest::RequestPut(one) if leases.is_ok() => {
+                leases = self.check_lease(one.lease);
+            }
+            PbTxnOpRequest::RequestRange(one) if revisions.is_ok() => {
+                revisions = self.check_revision(one.revision);
+            }
+            _ => {}
+        });
         leases.and(revisions)
     }
 
