@@ -130,7 +130,7 @@ mod readme {
         Ok(Message::sleep_for(Duration::from_secs(1)).with_data(&(left - 1)))
     }
 
-    use windlass::testing;
+    use windlass::testing; // [dev-dependencies] windlass = { version = "0.1", features = ["testing"] }
 
     #[tokio::test]
     async fn the_countdown_survives_every_crash() -> Result<(), BoxError> {

@@ -203,7 +203,7 @@ pub(super) fn repair(batch: &mut Batch<'_>) -> Sql<Repaired> {
     let mut claims = 0;
     for (lease, node) in leases {
         let node = if node.is_empty() { "unknown" } else { &node };
-        claims += lease::end_claims(batch, lease, (Some(node), batch.now))?;
+        claims += lease::end_claims(batch, lease, Some(node))?;
     }
     let logs = batch.run(
         "DELETE FROM windlass_log WHERE n NOT IN (SELECT n FROM windlass_tasks)",

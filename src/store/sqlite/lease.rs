@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, Row};
 use windlass_statemachine::{NodeName, StateKind};
 
@@ -21,7 +20,7 @@ use crate::store::{Error, Lease, NodeSpec, rules};
 
 // A worker runs on another machine perhaps: a restart of this one does not end its lease.
 const ENDED: &str =
-    "SELECT id, node, boot <> ?1 AND ifnull(process = 'none', 0), iif(boot = ?1, ?2 - expires, 0) FROM windlass_leases
+    "SELECT id, node, boot <> ?1 AND ifnull(process = 'none', 0) FROM windlass_leases
      WHERE ended_at IS NULL AND (boot <> ?1 OR expires <= ?2)";
 
 const OF_PROCESSES: &str = "SELECT id, node, process FROM windlass_leases
@@ -81,42 +80,32 @@ pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
     let (boot, now) = (batch.clock.boot(), batch.clock.now());
     let version = open::data_version(batch.connection())?;
     let looks = !batch.clock.none_has_ended(version);
-    let mut found: Vec<(i64, String, bool, i64)> = Vec::new();
+    let mut found: Vec<(i64, String, bool)> = Vec::new();
     if looks {
-        let read = |row: &Row<'_>| {
-            let node = row.get(1).map(Text::of)?;
-            Ok((row.get(0)?, node, row.get(2)?, row.get(3)?))
-        };
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1).map(Text::of)?, row.get(2)?));
         found = batch.all(ENDED, (boot, now), read)?;
     }
     let mut ended = Vec::new();
-    for (lease, node, is_prolonged, ago) in found {
+    for (lease, node, is_prolonged) in found {
         match is_prolonged {
             true => drop(batch.run(
                 "UPDATE windlass_leases SET boot = ?2, expires = ?3 + ttl WHERE id = ?1",
                 (lease, boot, now),
             )?),
-            false => {
-                let ago = SignedDuration::from_millis(ago.max(0));
-                ended.push((
-                    lease,
-                    node,
-                    batch.now.saturating_sub(ago).unwrap_or(batch.now),
-                ));
-            }
+            false => ended.push((lease, node)),
         }
     }
     if batch.clock.looks_at_processes() {
         let text = |row: &Row<'_>, column| row.get(column).map(Text::of);
         let read = |row: &Row<'_>| Ok((row.get(0)?, text(row, 1)?, text(row, 2)?));
         for (lease, node, process) in batch.all(OF_PROCESSES, [boot], read)? {
-            if !ended.iter().any(|(id, ..)| *id == lease) && batch.clock.have_ended(&process) {
-                ended.push((lease, node, batch.now));
+            if !ended.iter().any(|(id, _)| *id == lease) && batch.clock.have_ended(&process) {
+                ended.push((lease, node));
             }
         }
     }
-    for (lease, node, at) in ended {
-        let claims = end(batch, lease, (Some(&node), at))?;
+    for (lease, node) in ended {
+        let claims = end(batch, lease, Some(&node))?;
         batch.lost.push(Lost {
             node,
             lease,
@@ -131,10 +120,10 @@ pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
     Ok(())
 }
 
-/// Ends a lease. With `lost_by` its claims are lost by that node, otherwise they are released: since this time, which may be
-/// before the present. Returns the number of claims.
-fn end(batch: &mut Batch<'_>, lease: i64, (lost_by, at): (Option<&str>, Timestamp)) -> Sql<usize> {
-    let claims = end_claims(batch, lease, (lost_by, at))?;
+/// Ends a lease. With `lost_by` its claims are lost by that node, otherwise they are released. Returns
+/// the number of claims.
+fn end(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
+    let claims = end_claims(batch, lease, lost_by)?;
     batch.run(
         "UPDATE windlass_leases SET ended_at = ?2 WHERE id = ?1",
         (lease, batch.at),
@@ -151,17 +140,13 @@ pub(super) fn end_all(batch: &mut Batch<'_>) -> Sql<()> {
     let live = "SELECT id, node FROM windlass_leases WHERE ended_at IS NULL";
     let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1).map(Text::of)?));
     for (lease, node) in batch.all(live, (), read)? {
-        end(batch, lease, (Some(&node), batch.now))?;
+        end(batch, lease, Some(&node))?;
     }
     Ok(())
 }
 
 /// Ends the claims of a lease, like [`end`], and returns their number.
-pub(super) fn end_claims(
-    batch: &mut Batch<'_>,
-    lease: i64,
-    (lost_by, at): (Option<&str>, Timestamp),
-) -> Sql<usize> {
+pub(super) fn end_claims(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     let claims = batch.all(
         concat!(
             "SELECT s.n, s.last, s.fence, s.limited, s.state, ",
@@ -186,7 +171,7 @@ pub(super) fn end_claims(
     )?;
     let count = claims.len();
     for ((n, last, fence), (limited, group), (could_run, state)) in claims {
-        let state = state.map(|state| state.unclaimed(at));
+        let state = state.map(|state| state.unclaimed(batch.now));
         let state = state.and_then(|state| serde_json::to_string(&state).ok());
         let claimed = false;
         let log = match lost_by {
@@ -268,7 +253,7 @@ pub(super) fn grant(
 pub(super) fn leave(batch: &mut Batch<'_>, lease: u64, lost_by: Option<&str>) -> Sql<()> {
     let live = "SELECT 1 FROM windlass_leases WHERE id = ?1 AND ended_at IS NULL";
     if batch.first(live, [lease as i64], |_| Ok(()))?.is_some() {
-        end(batch, lease as i64, (lost_by, batch.now))?;
+        end(batch, lease as i64, lost_by)?;
     }
     Ok(())
 }

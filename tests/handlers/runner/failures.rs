@@ -270,7 +270,12 @@ async fn an_error_names_its_node_and_its_data_version_if_that_is_not_the_first()
     let one = start("one", 1).await;
     let id = world.client.submit(NewTask::new("poll")).await.unwrap();
     let id = id.into_id();
-    world.rest(&id, StateKind::Sleeping).await;
+    // It keeps its claim in short sleeps.
+    let has_failed = || async {
+        let state = world.client.get(&id).await.unwrap().state.unwrap();
+        state.errors.last().is_some()
+    };
+    world.until("an attempt has failed", has_failed).await;
     one.shutdown().await;
     let _two = start("two", 2).await;
     world.rest(&id, StateKind::Failed).await;

@@ -25,7 +25,14 @@ struct Approval {
 async fn deploy(task: TaskContext) -> Result<Message, BoxError> {
     while let Some(command) = task.commands().try_next() {
         let Command::Signal(signal) = command else { continue };
-        let Approval { approved } = signal.payload()?;
+        let approved = match signal.payload() {
+            Ok(Approval { approved }) => approved,
+            // With `?` the next attempt would get the same signal.
+            Err(error) => {
+                task.answer(&signal, &format!("refused: {error}")).await?;
+                continue;
+            }
+        };
         let message = if approved { Message::complete() } else { Message::fail("refused") };
         return Ok(message.answer(&signal, &"noted"));
     }
