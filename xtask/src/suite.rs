@@ -96,8 +96,7 @@ pub(crate) fn versions() -> Result<(), String> {
     for server in others {
         // The packages and features are those of the other runs: cargo builds nothing again.
         let mut tests = cargo_test(&protoc, server)?;
-        tests.args(["--test", "cluster", "--test", "differential"]);
-        tests.args(["--test", "etcd", "--"]);
+        tests.args(["--test", "cluster", "--test", "etcd", "--"]);
         let skipped = SAME_ON_EVERY_ETCD.iter();
         tests.args(skipped.flat_map(|module| ["--skip", module]));
         on_etcd.push(("the tests that depend on the version of etcd", tests));
