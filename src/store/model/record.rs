@@ -87,7 +87,7 @@ pub struct TaskRecord {
 
 impl TaskRecord {
     /// Returns what a command to run skips ([`TaskState::skipped`]); `None` for a schedule, which submits its runs at their times
-    /// whatever it was told, and for a record that cannot be read.
+    /// after a resume too, and for a record that cannot be read.
     pub fn skipped(&self, now: Timestamp) -> Option<Skipped<'_>> {
         let state = self.state.as_ref().ok()?;
         state
