@@ -110,6 +110,7 @@ pub mod task;
 pub mod telemetry;
 #[cfg(feature = "conformance")]
 pub mod testing;
+mod unique_id;
 pub mod wire;
 pub mod workers;
 

@@ -299,7 +299,7 @@ impl<J> NewTask<J> {
     fn submit(self) -> Result<SubmitTask, Invalid> {
         let id = match self.id {
             Some(id) => id?,
-            None => TaskId::new(uuid::Uuid::now_v7().to_string())?,
+            None => TaskId::new(crate::unique_id::new().to_string())?,
         };
         let mut submit = SubmitTask::from(Task::new(id, self.kind?));
         submit.if_exists = self.if_exists;
@@ -366,7 +366,7 @@ impl TryFrom<TaskForm> for NewTask {
     /// Converts a form into a task. A form without an id gets a UUID.
     fn try_from(mut form: TaskForm) -> Result<Self, Invalid> {
         form.id
-            .get_or_insert_with(|| uuid::Uuid::now_v7().to_string());
+            .get_or_insert_with(|| crate::unique_id::new().to_string());
         form.into_task().map(Self::from)
     }
 }

@@ -20,7 +20,7 @@ impl Client {
         task: impl TryInto<TaskId, Error: Into<Invalid>>,
         command: Command,
     ) -> Result<CommandId, Error> {
-        let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
+        let id = CommandId::new(crate::unique_id::new().to_string())?;
         let send = SendCommand::new(name(task)?, id.clone(), command);
         only(self.send_each(vec![send]).await)?;
         Ok(id)
@@ -76,7 +76,7 @@ impl Client {
         let mut ids = Vec::with_capacity(tasks.len());
         let mut sends = Vec::with_capacity(tasks.len());
         for task in tasks {
-            let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
+            let id = CommandId::new(crate::unique_id::new().to_string())?;
             ids.push(id.clone());
             sends.push(SendCommand::new(task.clone(), id, command.clone()));
         }

@@ -1,6 +1,5 @@
 //! [`TransactionBuilder`]: several changes in one atomic step.
 
-use uuid::Uuid;
 use windlass_statemachine::{Command, CommandId, Invalid, TaskId, TransactionId};
 
 use super::{Client, name, only};
@@ -124,7 +123,7 @@ impl TransactionBuilder {
 
     /// Sends a command to a task, with its own id.
     pub fn send(self, task: impl TryInto<TaskId, Error: Into<Invalid>>, command: Command) -> Self {
-        let id = CommandId::new(Uuid::now_v7().to_string());
+        let id = CommandId::new(crate::unique_id::new().to_string());
         self.then(|transaction, client| {
             let send = SendCommand::new(name(task)?, id?, command);
             Ok(transaction.send(client.noted(send)))

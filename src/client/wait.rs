@@ -68,6 +68,7 @@ pub(super) async fn next(
     let mut again = std::pin::pin!(sleep(time));
     loop {
         tokio::select! {
+            biased;
             () = &mut again => return true,
             delivered = changes.next() => match delivered {
                 Delivered::Change(change) if matters(&change) => return true,

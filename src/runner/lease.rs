@@ -173,6 +173,7 @@ impl Keeper {
         let mut last = String::from("no answer");
         loop {
             let leave = tokio::select! {
+                biased;
                 () = sleep_until(next.min(until)) => false,
                 changed = self.wanted.changed() => match changed {
                     Ok(()) => self.wanted.borrow_and_update().leave,
@@ -190,6 +191,7 @@ impl Keeper {
             let status = self.wanted.borrow().status.clone();
             let renewed = timeout_at(until, self.coordinator.renew(lease, &status));
             let renewed = tokio::select! {
+                biased;
                 renewed = renewed => renewed,
                 () = self.asked_to_leave() => return true,
             };
@@ -229,6 +231,7 @@ impl Keeper {
                     }
                     let leave = self.asked_to_leave();
                     let described = tokio::select! {
+                        biased;
                         described = self.describe(lease) => described,
                         () = leave => return true,
                     };
@@ -314,6 +317,7 @@ impl Keeper {
             self.spec = self.wanted.borrow().spec.clone();
             let mut joining = pin!(join(&*self.coordinator, &self.spec, self.ttl));
             let joined = tokio::select! {
+                biased;
                 joined = &mut joining => joined,
                 () = self.asked_to_leave() => {
                     // A join that still succeeds would keep the name taken until its lease ends.
@@ -352,6 +356,7 @@ impl Keeper {
                     }
                     let pause = backoff.jittered(fastrand::f64());
                     tokio::select! {
+                        biased;
                         () = sleep(pause) => {}
                         changed = self.wanted.changed() => if changed.is_err() { return None },
                     }

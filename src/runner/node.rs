@@ -197,6 +197,7 @@ impl Runner {
         let mut last = None;
         if let Some(ended) = self.ended.as_mut() {
             tokio::select! {
+                biased;
                 _ = ended => return self.outcome(None),
                 () = done => {}
                 reason = stops.next() => {
@@ -209,6 +210,7 @@ impl Runner {
         self.request(Control::Shutdown);
         if let Some(ended) = self.ended.as_mut() {
             tokio::select! {
+                biased;
                 _ = ended => return self.outcome(last),
                 reason = stops.next() => {
                     let signal = reason.unwrap_or_default();

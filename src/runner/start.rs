@@ -271,6 +271,7 @@ async fn peers(
             Err(e) => debug!(error = %e, "could not list the nodes"),
         }
         tokio::select! {
+            biased;
             () = sleep(wait) => {}
             // Several changes within a moment cause one read.
             () = changed.notified() => sleep(PEERS_TOGETHER).await,

@@ -77,6 +77,11 @@ fn name(id: impl TryInto<TaskId, Error: Into<Invalid>>) -> Result<TaskId, Error>
 
 /// Computes times beside the tasks of the runtime, which it would hold up.
 async fn compute<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    #[cfg(feature = "simulation")]
+    if crate::unique_id::seeded::is_on() {
+        // A second thread would end the order of a simulation.
+        return Ok(what());
+    }
     let computed = tokio::task::spawn_blocking(what).await;
     computed.map_err(|error| Error::Unusable(format!("the times were not computed: {error}")))
 }

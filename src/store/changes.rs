@@ -254,6 +254,14 @@ impl Feed {
         let mut idle = std::pin::pin!(self.idle());
         loop {
             tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = &mut idle => {
+                    if self.subscribers.close_if_idle() {
+                        return;
+                    }
+                    idle.set(self.idle());
+                }
                 batch = stream.next() => match batch {
                     Some(Ok(changes)) => self.subscribers.deliver(changes),
                     Some(Err(error)) => {
@@ -262,13 +270,6 @@ impl Feed {
                     }
                     None => return,
                 },
-                () = &mut idle => {
-                    if self.subscribers.close_if_idle() {
-                        return;
-                    }
-                    idle.set(self.idle());
-                }
-                () = stop.cancelled() => return,
             }
         }
     }

@@ -44,3 +44,11 @@ pub use simulation::{CrashPoint, Simulation};
 /// The time at which simulations and calls start: 2030-01-01T00:00:00Z.
 #[cfg(feature = "testing")]
 const START: jiff::Timestamp = jiff::Timestamp::constant(1_893_456_000, 0);
+
+/// Makes this thread repeatable, or ends that: new ids are drawn from the generator of `fastrand`, which the caller seeds, and
+/// no work goes to other threads.
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub fn set_repeatable(is_repeatable: bool) {
+    crate::unique_id::seeded::set(is_repeatable);
+}

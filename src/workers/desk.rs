@@ -57,7 +57,7 @@ impl Desk {
         servers: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            name: format!("server-{}", uuid::Uuid::now_v7().simple()),
+            name: format!("server-{}", crate::unique_id::new().simple()),
             coordinator: store.coordinator().clone(),
             registry: store.registry().clone(),
             clock: store.clock().clone(),

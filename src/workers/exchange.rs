@@ -104,6 +104,7 @@ pub(super) async fn exchange(
         }
         let _waits = Waits::new(&desk, &worker);
         tokio::select! {
+            biased;
             () = news => {}
             () = sleep_until(until) => {}
             () = desk.stop.cancelled() => {}

@@ -226,7 +226,7 @@ impl Turn {
                 },
             },
             What::Return(text) => {
-                let new_id = || CommandId::new(uuid::Uuid::now_v7().to_string());
+                let new_id = || CommandId::new(crate::unique_id::new().to_string());
                 match read_message(text.as_str(), desk.now(), new_id) {
                     Ok(message) => {
                         if message.kind() != ActionKind::Error {

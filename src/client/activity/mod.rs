@@ -105,8 +105,9 @@ impl Client {
         let stopped = stop.clone();
         tokio::spawn(async move {
             tokio::select! {
-                () = following.run(changes) => {}
+                biased;
                 () = stopped.cancelled() => {}
+                () = following.run(changes) => {}
             }
         });
         Ok(Activity {
@@ -153,6 +154,8 @@ impl Following {
         loop {
             let wants = self.counted.lock().0.wants();
             tokio::select! {
+                biased;
+                () = sleep_until(self.next_read), if wants => self.read().await,
                 batch = changes.next() => match batch {
                     Some(Ok(batch)) => {
                         self.last = batch.last().map_or(self.last, |change| change.seq);
@@ -166,7 +169,6 @@ impl Following {
                     }
                     None => changes = self.follow_again().await,
                 },
-                () = sleep_until(self.next_read), if wants => self.read().await,
             }
         }
     }

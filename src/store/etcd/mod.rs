@@ -38,6 +38,9 @@ mod upkeep;
 mod watch;
 mod write;
 
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub use client::connector::Connector;
 pub use client::options::Options;
 pub use state_store::EtcdStates;
 pub use store::EtcdStore;

@@ -52,7 +52,6 @@ use std::{
 
 use jiff::Timestamp;
 pub use state_store::MemoryStates;
-use uuid::Uuid;
 use windlass_statemachine::TaskId;
 use world::World;
 
@@ -92,7 +91,7 @@ impl MemoryStore {
             shared: Arc::new(Shared {
                 world,
                 clock,
-                identity: Uuid::now_v7().simple().to_string(),
+                identity: crate::unique_id::new().simple().to_string(),
                 prune_clock,
             }),
         }

@@ -1,7 +1,6 @@
 //! Reads the operations that other programs write.
 
 use jiff::Timestamp;
-use uuid::Uuid;
 use windlass_statemachine::{CommandId, Invalid, wire::Line};
 
 /// Reads an operation, or the guards of one task, as one JSON object: the form of a row of `windlass_inbox`. A command
@@ -37,5 +36,5 @@ pub fn read_line_at(text: &str, now: Timestamp) -> Result<Line, Invalid> {
 }
 
 fn new_id() -> Result<CommandId, Invalid> {
-    CommandId::new(Uuid::now_v7().to_string())
+    CommandId::new(crate::unique_id::new().to_string())
 }

@@ -1,6 +1,5 @@
 //! [`Transaction`]: the changes that a client asks for in one atomic step.
 
-use uuid::Uuid;
 use windlass_statemachine::{
     Author, Effects, Fence, Guard, IfExists, Operation, Require, Reschedule, Submit, TaskId, Trace,
     TransactionId, Unique, message::SendCommand,
@@ -98,7 +97,7 @@ impl Transaction {
     pub fn new() -> Self {
         Self {
             // The text of a UUID is always a valid name.
-            id: TransactionId::new(Uuid::now_v7().to_string()).ok(),
+            id: TransactionId::new(crate::unique_id::new().to_string()).ok(),
             guards: Vec::new(),
             compared: Box::default(),
             operations: Vec::new(),

@@ -15,7 +15,6 @@ use rusqlite::{
     Connection,
     backup::{Backup as Copying, StepResult},
 };
-use uuid::Uuid;
 use windlass_statemachine::{Invalid, text::of_io};
 
 use super::{
@@ -176,7 +175,7 @@ impl Part {
                 "its folder does not exist; create it, or name another file",
             ));
         }
-        let path = beside(to, &format!(".{}{PART}", Uuid::now_v7()));
+        let path = beside(to, &format!(".{}{PART}", crate::unique_id::new()));
         let file = create(&path).map_err(|e| match MachineFault::of(&e) {
             Some(fault) => errors::lacking(&path, VERB, fault),
             None => refused(&path, of_io(&e)),

@@ -16,7 +16,6 @@ use rusqlite::{
     Connection,
     backup::{Backup as Copying, StepResult},
 };
-use uuid::Uuid;
 use windlass_statemachine::{TaskId, text::of_io};
 
 use super::{
@@ -165,7 +164,7 @@ impl Folder {
     /// Creates the folder beside the store or, if that fails or lacks room, in the folder for temporary files.
     fn of(store: &Path, bytes: u64) -> Result<Self, Error> {
         remove_old(store);
-        let name = format!("{FOLDER}{}", Uuid::now_v7());
+        let name = format!("{FOLDER}{}", crate::unique_id::new());
         let temporary = env::temp_dir();
         // Exports of other stores begin there, too.
         remove_old_of(&temporary, TEMPORARY, OLD);

@@ -176,6 +176,7 @@ impl Run {
     /// Works for a moment; `Some` when it is to stop.
     async fn moment(&self) -> Option<Message> {
         tokio::select! {
+            biased;
             stop = self.task.stop_requested() => Some(self.stop(&stop)),
             () = sleep(Duration::from_millis(self.job.ms)) => None,
         }

@@ -7,6 +7,7 @@
 //! | [`late`] | delays writes, so that stopped processes have pending ones |
 //! | [`witness`] | the records of handlers outside of the store: when they ran, what was acknowledged to them |
 //! | [`zombie`] | a worker that stands still in the middle of a write |
+//! | [`time`] | the clocks, which a simulation replaces |
 //! | [`workers`], [`site`], [`terms`] | the processes: started on their terms, killed, stopped, continued |
 //! | [`ground`] | the names of the stores that they work on |
 //! | [`traffic`] | what is sent in the meantime: submits, commands, retries |
@@ -45,6 +46,7 @@ pub mod scene;
 pub mod settle;
 pub mod site;
 pub mod terms;
+pub mod time;
 pub mod traffic;
 pub mod witness;
 pub mod workers;

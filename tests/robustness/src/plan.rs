@@ -5,7 +5,7 @@ use std::{collections::VecDeque, path::Path, time::Duration};
 use fastrand::Rng;
 use windlass::{Limit, NewTask, Retry};
 
-use crate::{kinds::Job, world::EXEC_FILE};
+use crate::{kinds::Job, time, world::EXEC_FILE};
 
 /// How many of a hundred tasks are of which kind.
 const MIX: [(&str, u32); 11] = [
@@ -99,8 +99,14 @@ impl Plan {
     /// Returns the same plan with tasks of the first kind instead of these kinds, and without waits.
     #[must_use]
     pub fn without(mut self, kinds: &'static [&'static str]) -> Self {
-        self.without = kinds;
         self.recent = None;
+        self.without_kinds(kinds)
+    }
+
+    /// Returns the same plan with tasks of the first kind instead of these kinds.
+    #[must_use]
+    pub fn without_kinds(mut self, kinds: &'static [&'static str]) -> Self {
+        self.without = kinds;
         self
     }
 
@@ -204,7 +210,7 @@ impl Iterator for Plan {
         if rng.u32(0..20) == 0 && !waits {
             starts = Duration::from_millis(rng.u64(100..1500));
             let starts = jiff::SignedDuration::try_from(starts).unwrap_or_default();
-            task = task.start_at(jiff::Timestamp::now() + starts);
+            task = task.start_at(time::wall() + starts);
         }
         if self.has_deadlines {
             task = deadlines(rng, task, (starts, waits));

@@ -81,6 +81,7 @@ async fn serve(journal: &Journal, task: TaskContext) -> Result<Message, BoxError
     let mut n = found.map_or(0, |found| found.n);
     while n < job.upto {
         tokio::select! {
+            biased;
             stop = task.stop_requested() => return Ok(stop.message()),
             () = sleep(Duration::from_millis(job.pace)) => {}
         }

@@ -12,6 +12,7 @@ use crate::{
     ground, invariants,
     site::{Programs, Site},
     terms::Terms,
+    time,
     traffic::Traffic,
     witness::{Journal, Said},
     workers::{Role, SHUTDOWN, Worker},
@@ -134,7 +135,7 @@ impl Scene {
             late,
             shaken: matches!(ground, Ground::Etcd(_)),
         });
-        let wall = jiff::Timestamp::now().as_microsecond();
+        let wall = time::wall().as_microsecond();
         site.journal.say(Said::Clock { wall });
         let etcd = match ground {
             Ground::Etcd(members) => Some(Etcd::start(&site.folder, members, 3).await?),
@@ -222,7 +223,7 @@ impl Scene {
     ///
     /// When a worker does not end well, or something cannot be read.
     pub async fn end(&mut self, within: Duration) -> Result<World, BoxError> {
-        let settled_at = jiff::Timestamp::now();
+        let settled_at = time::wall();
         for worker in &mut self.workers {
             worker.shut_down(SHUTDOWN).await?;
         }

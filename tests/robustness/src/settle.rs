@@ -8,7 +8,7 @@ use windlass::{
     store::{Filter, NodeCommand, Page, TaskRecord},
 };
 
-use crate::{BoxError, kinds, scene::Scene, world};
+use crate::{BoxError, kinds, scene::Scene, time, traffic::Traffic, workers::Worker, world};
 
 /// Why a task has not settled.
 pub fn unsettled(record: &TaskRecord) -> Option<&'static str> {
@@ -24,7 +24,7 @@ pub fn unsettled(record: &TaskRecord) -> Option<&'static str> {
         }
         StateKind::Paused if stays => None,
         StateKind::Sleeping if stays => {
-            let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+            let soon = time::wall() + jiff::SignedDuration::from_hours(1);
             state.due().is_none_or(|due| due < soon).then_some("sleeps")
         }
         StateKind::Paused => Some("is paused"),
@@ -40,7 +40,7 @@ const LATE: Duration = Duration::from_secs(20);
 /// Whether a live task has missed a deadline, and a node is to fail it.
 fn is_late(record: &TaskRecord) -> bool {
     let deadline = record.state.as_ref().ok().and_then(|s| s.deadline());
-    deadline.is_some_and(|at| at <= jiff::Timestamp::now())
+    deadline.is_some_and(|at| at <= time::wall())
 }
 
 /// For how many times the time for one task everything may take: on a busy machine hundreds of tasks take longer.
@@ -52,20 +52,34 @@ const TIMES: u32 = 4;
 ///
 /// When for the time no further task has, when not all have within four times that, or a worker has ended.
 pub async fn settle(scene: &mut Scene, within: Duration) -> Result<(), BoxError> {
+    let workers = &mut scene.workers;
+    let supervise = || workers.iter_mut().try_for_each(Worker::supervise);
+    settle_tasks(&scene.client, &scene.traffic, within, supervise).await
+}
+
+/// Like [`settle`], for workers that `supervise` looks after.
+///
+/// # Errors
+///
+/// Those of [`settle`].
+pub async fn settle_tasks(
+    client: &Client,
+    traffic: &Traffic,
+    within: Duration,
+    mut supervise: impl FnMut() -> Result<(), BoxError>,
+) -> Result<(), BoxError> {
     let began = Instant::now();
     let (mut fewest, mut since) = (usize::MAX, began);
     loop {
-        for worker in &mut scene.workers {
-            worker.supervise()?;
-        }
-        for node in scene.client.nodes().await.unwrap_or_default() {
+        supervise()?;
+        for node in client.nodes().await.unwrap_or_default() {
             if node.status.frozen || node.status.draining {
                 let unfreeze = NodeCommand::Unfreeze;
                 // It may be gone by now; the next round sees.
-                let _ = scene.client.command_node(&node.spec.name, unfreeze).await;
+                let _ = client.command_node(&node.spec.name, unfreeze).await;
             }
         }
-        let left = live(&scene.client).await?;
+        let left = live(client).await?;
         let is_late = left.iter().any(is_late) && began.elapsed() < LATE;
         let left: Vec<_> = left
             .into_iter()
@@ -90,12 +104,11 @@ pub async fn settle(scene: &mut Scene, within: Duration) -> Result<(), BoxError>
             {
                 let version = state.version;
                 let id = format!("settle-{}-{version}", record.task.id);
-                let traffic = &scene.traffic;
                 traffic.command(&record.task.id, &id, Command::Run).await?;
             }
         }
         if since.elapsed() > within || began.elapsed() > within * TIMES {
-            return Err(hanging(&scene.client, left, began.elapsed()).await?.into());
+            return Err(hanging(client, left, began.elapsed()).await?.into());
         }
         sleep(Duration::from_millis(200)).await;
     }

@@ -7,14 +7,15 @@ use std::{
 };
 
 use fastrand::Rng;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use tokio::time::{Instant, sleep};
 use windlass::{
-    Client, Command, CommandId, Signal, StateKind, Task, TaskId,
+    Client, Command, CommandId, Invalid, Signal, StateKind, Task, TaskId,
+    statemachine::message::SubmitTask,
     store::{Error, Filter, Page, Submit},
 };
 
-use crate::{BoxError, kinds, plan::Plan, reuse, witness, world::Promised};
+use crate::{BoxError, kinds, plan::Plan, reuse, time, world::Promised};
 
 /// A client that remembers what was promised to it.
 #[derive(Debug)]
@@ -75,10 +76,9 @@ impl Traffic {
         let pause = over / u32::try_from(tasks.div_ceil(AT_ONCE).max(1))?;
         let mut left = tasks;
         while left > 0 {
-            let chunk: Result<Vec<Submit>, _> = plan
-                .take(left.min(AT_ONCE))
-                .map(windlass::NewTask::build)
-                .collect();
+            let build = |task| SubmitTask::try_from(task)?.resolve(time::wall());
+            let chunk: Result<Vec<Submit>, Invalid> =
+                plan.take(left.min(AT_ONCE)).map(build).collect();
             let chunk = chunk?;
             left -= chunk.len();
             self.submit_all(chunk).await?;
@@ -270,7 +270,7 @@ impl Traffic {
                     promised.tasks.retain(|t| t != task);
                     promised.commands.retain(|(t, _)| t != task);
                     promised.retries.retain(|(t, _)| t != task);
-                    promised.deleted.push((task.clone(), witness::now()));
+                    promised.deleted.push((task.clone(), time::now()));
                     return Ok(());
                 }
                 Err(e) if e.is_retryable() => sleep(AGAIN).await,
@@ -285,7 +285,7 @@ fn any(rng: &mut Rng) -> Command {
         0..18 => Command::Run,
         18..38 => Command::Pause,
         38..55 => Command::Sleep {
-            until: Timestamp::now() + SignedDuration::from_millis(rng.i64(200..1500)),
+            until: time::wall() + SignedDuration::from_millis(rng.i64(200..1500)),
         },
         55..73 => Command::Release,
         73..84 => Command::Checkpoint,

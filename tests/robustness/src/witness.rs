@@ -5,15 +5,17 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
     path::Path,
-    sync::Mutex,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use windlass::{Fence, NodeName, TaskId};
 
-use crate::BoxError;
+use crate::{BoxError, time};
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,26 +155,21 @@ pub enum Said {
     },
 }
 
-/// The time now.
-pub fn now() -> u64 {
-    read_clock(ClockId::CLOCK_MONOTONIC)
-}
+/// The lines of all processes of a simulation, in the order of their writing.
+pub type Lines = Arc<Mutex<Vec<Line>>>;
 
-fn read_clock(clock: ClockId) -> u64 {
-    clock_gettime(clock).map_or(0, |t| {
-        (t.tv_sec() as u64) * 1_000_000 + (t.tv_nsec() as u64) / 1000
-    })
-}
-
-/// For how long the machine was suspended since its start, in microseconds: the monotonic clock does
-/// not count that.
-pub fn suspended() -> u64 {
-    read_clock(ClockId::CLOCK_BOOTTIME).saturating_sub(now())
-}
-
-/// Appends to the file of one process.
+/// Records what one process sees.
 #[derive(Debug)]
-pub struct Journal(Mutex<File>);
+pub struct Journal(Sink);
+
+/// Where the lines go.
+#[derive(Debug)]
+enum Sink {
+    /// The file of the process.
+    File(Mutex<File>),
+    /// The lines of a simulation, until its process is killed.
+    Kept { lines: Lines, dead: AtomicBool },
+}
 
 impl Journal {
     /// The journal of a process, in a folder.
@@ -183,12 +180,27 @@ impl Journal {
     pub fn open(folder: &Path, name: &str) -> io::Result<Self> {
         let path = folder.join(format!("{name}.jsonl"));
         let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self(Mutex::new(file)))
+        Ok(Self(Sink::File(Mutex::new(file))))
+    }
+
+    /// The journal of a process that is simulated.
+    pub fn kept(lines: &Lines) -> Self {
+        Self(Sink::Kept {
+            lines: lines.clone(),
+            dead: AtomicBool::new(false),
+        })
+    }
+
+    /// Records nothing from now on: the process was killed.
+    pub fn close(&self) {
+        if let Sink::Kept { dead, .. } = &self.0 {
+            dead.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Writes down what happened in this process, now.
     pub fn say(&self, said: Said) {
-        self.say_of(std::process::id(), said);
+        self.say_of(time::pid(), said);
     }
 
     /// Writes down what happened to a process, now.
@@ -197,10 +209,19 @@ impl Journal {
         reason = "a witness that cannot write must not be taken for one that saw nothing"
     )]
     pub fn say_of(&self, pid: u32, said: Said) {
-        let mut file = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let file = match &self.0 {
+            Sink::File(file) => file,
+            Sink::Kept { dead, .. } if dead.load(Ordering::Relaxed) => return,
+            Sink::Kept { lines, .. } => {
+                let mut lines = lines.lock().unwrap_or_else(|e| e.into_inner());
+                let at = time::now();
+                return lines.push(Line { at, pid, said });
+            }
+        };
+        let mut file = file.lock().unwrap_or_else(|e| e.into_inner());
         // The time is taken under the lock: the lines of a process are in order.
         let line = Line {
-            at: now(),
+            at: time::now(),
             pid,
             said,
         };
@@ -242,14 +263,14 @@ pub fn read(folder: &Path) -> Result<Vec<Line>, BoxError> {
 
 /// Records when this process did not run for a while, and so acted late. Runs in a separate thread
 /// that does nothing else.
-pub fn watch_stalls(journal: std::sync::Arc<Journal>) {
+pub fn watch_stalls(journal: Arc<Journal>) {
     const TICK: Duration = Duration::from_millis(10);
     const LATE: u64 = 60_000;
     std::thread::spawn(move || {
-        let mut before = now();
+        let mut before = time::now();
         loop {
             std::thread::sleep(TICK);
-            let after = now();
+            let after = time::now();
             if after - before > LATE {
                 journal.say(Said::Stalled { since: before });
             }

@@ -15,6 +15,7 @@ use crate::{
     node_commands::Ordered,
     passes::Pass,
     race::Race,
+    time,
     witness::{self, Line, Said},
 };
 
@@ -222,24 +223,40 @@ impl World {
         promised: Promised,
         feed: Option<Vec<Change>>,
     ) -> Result<Self, BoxError> {
-        let mut gone = feed.as_deref().map(feed::lives).unwrap_or_default();
-        let mut told = feed.is_some().then(|| feed::take_live(&mut gone));
-        let mut world = Self {
-            gone,
-            promised,
-            feed: feed.unwrap_or_default(),
-            witness: witness::read(witnesses)?,
-            ..Self::default()
-        };
+        let lines = witness::read(witnesses)?;
+        let mut world = Self::load_with(client, lines, promised, feed).await?;
         let exec = witnesses.join(EXEC_FILE);
         if exec.exists() {
-            let suspended = witness::suspended();
+            let suspended = time::suspended();
             for line in fs::read_to_string(exec)?.lines() {
                 let line = ExecLine::parse(line, suspended)
                     .ok_or_else(|| format!("not a line: {line}"))?;
                 world.exec.push(line);
             }
         }
+        Ok(world)
+    }
+
+    /// Reads everything that is stored, beside what was witnessed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub async fn load_with(
+        client: &Client,
+        witness: Vec<Line>,
+        promised: Promised,
+        feed: Option<Vec<Change>>,
+    ) -> Result<Self, BoxError> {
+        let mut gone = feed.as_deref().map(feed::lives).unwrap_or_default();
+        let mut told = feed.is_some().then(|| feed::take_live(&mut gone));
+        let mut world = Self {
+            gone,
+            promised,
+            feed: feed.unwrap_or_default(),
+            witness,
+            ..Self::default()
+        };
         // Each page of a store on etcd reads all there is.
         let mut page = Page::new(10_000);
         loop {

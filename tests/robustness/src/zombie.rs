@@ -24,7 +24,7 @@ use windlass::{
 };
 
 use crate::{
-    BoxError,
+    BoxError, time,
     witness::{self, Journal, Said},
     workers::{Role, Worker},
 };
@@ -114,7 +114,7 @@ impl HeldWrite {
         let write = Self {
             folder: worker.witnesses(),
             pid: worker.pid()?,
-            since: witness::now(),
+            since: time::now(),
         };
         let is_held = worker.role() == Role::Library && is_held(&write.folder, write.pid).await?;
         Ok(is_held.then_some(write))

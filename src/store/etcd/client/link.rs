@@ -98,7 +98,7 @@ impl Link {
         };
         let mut failed = Fault::Unknown(no_answer(options.timeout));
         for turn in first..first + members.endpoints.len() {
-            let opened = Client::connect([members.at(turn)], Some(connect.clone()));
+            let opened = options.connector.connect(members.at(turn), connect.clone());
             match timeout(options.timeout, opened).await {
                 Ok(Ok(client)) => {
                     members.turn.store(turn, Ordering::Relaxed);

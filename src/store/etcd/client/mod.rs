@@ -2,6 +2,7 @@
 //! call. It knows nothing about tasks.
 
 mod admission;
+pub(crate) mod connector;
 pub(crate) mod diagnose;
 pub(crate) mod environment;
 pub(crate) mod fault;

@@ -5,6 +5,7 @@ use std::{fmt, time::Duration};
 use jiff::{SignedDuration, SpanRelativeTo};
 use windlass_statemachine::{Invalid, time};
 
+use super::connector::Connector;
 use crate::store::{Error, Limits, etcd::schema::namespace::outer_of, without_password};
 
 /// How to open a store on etcd.
@@ -65,6 +66,9 @@ pub struct Options {
     pub look_every: Duration,
     /// The limits of the store for tasks and commands.
     pub limits: Limits,
+    /// What opens connections: the network, but for simulations.
+    #[doc(hidden)]
+    pub connector: Connector,
 }
 
 impl fmt::Debug for Options {
@@ -197,6 +201,7 @@ impl Options {
             compact_after: None,
             look_every: Duration::from_secs(300),
             limits: Limits::default(),
+            connector: Connector::default(),
         };
         for parameter in parameters.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));

@@ -112,6 +112,7 @@ impl Following {
         let (mut asked, mut silent_at) = (false, Instant::now() + SILENCE);
         loop {
             tokio::select! {
+                biased;
                 message = stream.message() => {
                     let ended = || Fault::Unknown("the stream has ended".into());
                     self.take(&message?.ok_or_else(ended)?)?;

@@ -46,7 +46,7 @@ impl NodeCommands {
         let mut item = Item::of_node(node).at(self.access.pipeline.places(1), 1);
         let place = item.place;
         item.when_there(&registration);
-        let id = uuid::Uuid::now_v7();
+        let id = crate::unique_id::new();
         let key = format!("{}{id}", self.access.keys().node_commands(node));
         // Attached to the node's lease, so that a queued command expires with its node.
         item.put_on(&key, node_commands::write(command.clone(), place)?, lease);

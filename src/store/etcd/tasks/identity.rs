@@ -1,7 +1,6 @@
 //! The identity of a namespace, which the first call creates and stores in a key.
 
 use etcd_client::{Compare, CompareOp, Txn, TxnOp};
-use uuid::Uuid;
 
 use super::query::Queries;
 use crate::store::{
@@ -34,7 +33,7 @@ impl Queries {
         if let Some(stored) = self.reader.key(&key, OPERATION).await? {
             return read(&key, &stored);
         }
-        let new = Uuid::now_v7().simple().to_string();
+        let new = crate::unique_id::new().simple().to_string();
         // Several concurrent first calls return what one of them wrote. After a lost answer, the
         // next call reads it.
         let none = Compare::create_revision(&*key, CompareOp::Equal, 0);

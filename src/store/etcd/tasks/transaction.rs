@@ -6,7 +6,6 @@
 
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use uuid::Uuid;
 use windlass_statemachine::{TaskId, TransactionId};
 
 use super::record_lease::RecordLease;
@@ -48,7 +47,7 @@ impl Transactions {
         let id = match transaction.id() {
             Some(id) => id.clone(),
             // Only for this call: it shows what a try without an answer has done.
-            None => TransactionId::new(Uuid::now_v7().to_string())?,
+            None => TransactionId::new(crate::unique_id::new().to_string())?,
         };
         let most = access.capacity().transaction();
         let most = most.min(self.limits.max_operations);
@@ -125,7 +124,7 @@ impl Transactions {
         let Ok(steps) = decide(transaction, &mut before.facts, Bounds { max_bytes, now }) else {
             return Ok(());
         };
-        let own = TransactionId::new(Uuid::now_v7().to_string())?;
+        let own = TransactionId::new(crate::unique_id::new().to_string())?;
         let of = Of {
             transaction,
             id: transaction.id().unwrap_or(&own),

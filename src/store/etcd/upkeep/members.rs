@@ -69,7 +69,10 @@ impl Members {
         let link = Link::connect(&options).await?;
         let mut client = link.maintenance();
         let status = link.call(client.status()).await?;
-        let reported = probe::ask(endpoint, self.options.timeout).await;
+        let reported = match self.options.connector.is_network() {
+            true => probe::ask(endpoint, self.options.timeout).await,
+            false => probe::Reported::default(),
+        };
         // Taken here, because another member may delay the examination.
         let now = self.access.now();
         let away = |clock: Timestamp| clock.duration_since(now).as_secs().abs();

@@ -173,8 +173,9 @@ impl Watching {
                         backoff.restart();
                     }
                     tokio::select! {
-                        () = sleep(backoff.jittered(fastrand::f64())) => {}
+                        biased;
                         () = self.events.closed() => break,
+                        () = sleep(backoff.jittered(fastrand::f64())) => {}
                     }
                 }
             }

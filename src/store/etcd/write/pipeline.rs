@@ -108,16 +108,16 @@ impl Writer {
                 flying.push(Box::pin(send(self.link.clone(), items)));
             }
             tokio::select! {
+                biased;
+                // First, since users may send without a pause.
+                Some(outer) = flying.next() => self.finish(outer).await,
                 came = from_users.recv(), if open => match came {
-                    Some(came) => {
-                        self.queue.push(came);
-                        while let Ok(came) = from_users.try_recv() {
-                            self.queue.push(came);
-                        }
-                    }
+                    Some(came) => self.queue.push(came),
                     None => open = false,
                 },
-                Some(outer) = flying.next() => self.finish(outer).await,
+            }
+            while let Ok(came) = from_users.try_recv() {
+                self.queue.push(came);
             }
         }
     }

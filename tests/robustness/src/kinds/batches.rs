@@ -33,6 +33,7 @@ async fn step(journal: &Arc<Journal>, batch: &TaskBatch) -> Result<Vec<Message>,
     let runs: Vec<Run> = runs.collect::<Result<_, _>>()?;
     let ms = runs.iter().map(|run| run.job.ms).max().unwrap_or_default();
     tokio::select! {
+        biased;
         (at, stop) = batch.stop_requested() => {
             let message = |n| if n == at { stop.message() } else { Message::release() };
             return Ok((0..runs.len()).map(message).collect());

@@ -31,6 +31,7 @@ pub async fn pull(builder: Builder, journal: &Arc<Journal>, terms: &Terms) -> Re
         loops.spawn(claims(claimer.clone(), journal.clone()));
     }
     tokio::select! {
+        biased;
         _ = stops.next() => {}
         Some(ended) = loops.join_next() => ended??,
     }

@@ -42,7 +42,7 @@ async fn damaged_records_affect_nothing_else_on_etcd() -> Result<(), BoxError> {
 }
 
 async fn damage(scene: &mut Scene) -> Result<(), BoxError> {
-    let far = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(10);
+    let far = windlass_robustness::time::wall() + jiff::SignedDuration::from_hours(10);
     let ids: Vec<TaskId> = (0..PARKED)
         .map(|n| format!("parked-{n:02}").parse())
         .collect::<Result<_, _>>()?;

@@ -122,7 +122,7 @@ async fn move_on(
         .transaction()
         .id(format!("{who}-{id}-{version}"))
         .require(id, Require::Version(version))
-        .reschedule(change.due(jiff::Timestamp::now()));
+        .reschedule(change.due(windlass_robustness::time::wall()));
     loop {
         match moved.commit().await {
             Ok(_) => return Ok(Some((id.clone(), next))),

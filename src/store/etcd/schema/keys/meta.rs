@@ -32,7 +32,7 @@ impl Keys {
 
     /// Returns a new key of an export. The revision that creates it is the one that the export reads.
     pub(crate) fn moment(&self) -> String {
-        format!("{}{}", self.moments(), uuid::Uuid::now_v7())
+        format!("{}{}", self.moments(), crate::unique_id::new())
     }
 
     /// Returns the prefix of the history of the namespace.
@@ -42,7 +42,7 @@ impl Keys {
 
     /// Returns the key of a new line of the namespace's history: a UUIDv7, which sorts by time.
     pub(crate) fn audit(&self) -> String {
-        format!("{}{}", self.all_audit(), uuid::Uuid::now_v7())
+        format!("{}{}", self.all_audit(), crate::unique_id::new())
     }
 
     /// Returns the end of the range of lines of the namespace's history from before a time.

@@ -1,0 +1,273 @@
+//! [`Servers`]: the members of a cluster, over one [`Model`], in virtual time.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use etcd_client::proto::{
+    PbCompactionRequest, PbCompactionResponse, PbLeaseGrantRequest, PbLeaseGrantResponse,
+    PbLeaseKeepAliveRequest, PbLeaseKeepAliveResponse, PbLeaseRevokeRequest, PbLeaseRevokeResponse,
+    PbLeaseTimeToLiveRequest, PbLeaseTimeToLiveResponse, PbRangeRequest, PbRangeResponse,
+    PbStatusResponse, PbTxnRequest, PbTxnResponse,
+};
+use tokio::sync::watch;
+use tonic::Status;
+
+use super::{Model, Refusal, watchers::Watchers};
+
+/// The members. They share one state: what one has written, all read.
+#[derive(Debug)]
+pub struct Servers {
+    state: Mutex<State>,
+    leads: watch::Sender<bool>,
+    members: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) model: Model,
+    now: Duration,
+    /// When each lease ends, and for how long a renewal extends it.
+    leases: BTreeMap<i64, (Duration, Duration)>,
+    pub(super) watchers: Watchers,
+    /// Since when there is no leader.
+    without_leader: Option<Duration>,
+    /// Whether the disk takes no more writes.
+    is_full: bool,
+}
+
+/// For how long a member believes in a leader that is gone.
+const ELECTION: Duration = Duration::from_secs(1);
+/// For how long a member waits for the quorum.
+const PATIENCE: Duration = Duration::from_secs(7);
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        let text = refusal.to_string();
+        match refusal {
+            Refusal::Compacted | Refusal::FutureRevision => Self::out_of_range(text),
+            Refusal::LeaseNotFound => Self::not_found(text),
+            Refusal::LeaseExists => Self::failed_precondition(text),
+            Refusal::NotModelled(_) => Self::unimplemented(text),
+            _ => Self::invalid_argument(text),
+        }
+    }
+}
+
+impl Servers {
+    /// Returns this many members without keys.
+    pub fn new(members: usize) -> Self {
+        Self {
+            state: Mutex::new(State {
+                model: Model::new(),
+                now: Duration::ZERO,
+                leases: BTreeMap::new(),
+                watchers: Watchers::default(),
+                without_leader: None,
+                is_full: false,
+            }),
+            leads: watch::Sender::new(true),
+            members,
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of members.
+    pub fn members(&self) -> usize {
+        self.members
+    }
+
+    /// Returns the last revision.
+    pub fn revision(&self) -> i64 {
+        self.lock().model.revision()
+    }
+
+    /// Lets the time pass until this moment: leases end.
+    pub fn advance(&self, now: Duration) {
+        let mut state = self.lock();
+        state.now = now;
+        // Without a leader no lease ends.
+        if state.without_leader.is_some() {
+            return;
+        }
+        let over = state.leases.iter().filter(|(_, (until, _))| *until <= now);
+        let over: Vec<i64> = over.map(|(id, _)| *id).collect();
+        for id in over {
+            state.leases.remove(&id);
+            // It may have been revoked.
+            let _ = state.model.revoke(&PbLeaseRevokeRequest { id });
+            state.report();
+        }
+    }
+
+    /// Takes the leader away, or elects one: that one extends every lease.
+    pub fn set_leader(&self, leads: bool) {
+        {
+            let mut state = self.lock();
+            let now = state.now;
+            match leads {
+                false => {
+                    state.without_leader.get_or_insert(now);
+                }
+                true => {
+                    state.without_leader = None;
+                    for (until, ttl) in state.leases.values_mut() {
+                        *until = now + *ttl;
+                    }
+                }
+            }
+        }
+        self.leads.send_replace(leads);
+    }
+
+    /// Fills the disk, or makes room.
+    pub fn set_full(&self, is_full: bool) {
+        self.lock().is_full = is_full;
+    }
+
+    /// Compacts all but this many revisions.
+    pub fn compact_but(&self, kept: i64) {
+        let mut state = self.lock();
+        let revision = state.model.revision() - kept;
+        // There may be fewer.
+        let _ = state.model.compact(&PbCompactionRequest {
+            revision,
+            physical: true,
+        });
+    }
+
+    /// Waits for a leader, as a member does.
+    pub(super) async fn quorum(&self) -> Result<(), Status> {
+        let since = self.lock().without_leader;
+        let Some(since) = since else { return Ok(()) };
+        if self.lock().now.saturating_sub(since) >= ELECTION {
+            return Err(Status::unavailable("etcdserver: no leader"));
+        }
+        let mut leads = self.leads.subscribe();
+        let waited = tokio::time::timeout(PATIENCE, leads.wait_for(|leads| *leads)).await;
+        match waited {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Status::unavailable("etcdserver: request timed out")),
+        }
+    }
+
+    /// Waits until members report that there is no leader.
+    pub(crate) async fn no_leader(&self) {
+        let mut leads = self.leads.subscribe();
+        loop {
+            // The sender lives as long as this.
+            let _ = leads.wait_for(|leads| !*leads).await;
+            let back = tokio::time::timeout(ELECTION, leads.wait_for(|leads| *leads)).await;
+            if back.is_err() {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn range(&self, request: &PbRangeRequest) -> Result<PbRangeResponse, Status> {
+        Ok(self.lock().model.range(request)?)
+    }
+
+    pub(super) fn txn(&self, request: &PbTxnRequest) -> Result<PbTxnResponse, Status> {
+        let mut state = self.lock();
+        if state.is_full && super::check::writes(request) {
+            let text = "etcdserver: mvcc: database space exceeded";
+            return Err(Status::resource_exhausted(text));
+        }
+        let done = state.model.txn(request)?;
+        state.report();
+        Ok(done)
+    }
+
+    pub(super) fn compact(
+        &self,
+        request: &PbCompactionRequest,
+    ) -> Result<PbCompactionResponse, Status> {
+        let mut state = self.lock();
+        state.model.compact(request)?;
+        Ok(PbCompactionResponse {
+            header: state.model.header(),
+        })
+    }
+
+    pub(super) fn grant(
+        &self,
+        request: &PbLeaseGrantRequest,
+    ) -> Result<PbLeaseGrantResponse, Status> {
+        let mut state = self.lock();
+        let granted = state.model.grant(request)?;
+        let ttl = Duration::from_secs(granted.ttl.unsigned_abs());
+        let until = state.now + ttl;
+        state.leases.insert(granted.id, (until, ttl));
+        Ok(granted)
+    }
+
+    pub(super) fn revoke(
+        &self,
+        request: &PbLeaseRevokeRequest,
+    ) -> Result<PbLeaseRevokeResponse, Status> {
+        let mut state = self.lock();
+        let revoked = state.model.revoke(request)?;
+        state.leases.remove(&request.id);
+        state.report();
+        Ok(revoked)
+    }
+
+    pub(super) fn keep_alive(&self, request: &PbLeaseKeepAliveRequest) -> PbLeaseKeepAliveResponse {
+        let mut state = self.lock();
+        let now = state.now;
+        let ttl = state.leases.get_mut(&request.id).map(|(until, ttl)| {
+            *until = now + *ttl;
+            *ttl
+        });
+        PbLeaseKeepAliveResponse {
+            header: state.model.header(),
+            id: request.id,
+            ttl: ttl.map_or(0, |ttl| ttl.as_secs().cast_signed()),
+        }
+    }
+
+    pub(super) fn time_to_live(
+        &self,
+        request: &PbLeaseTimeToLiveRequest,
+    ) -> PbLeaseTimeToLiveResponse {
+        let state = self.lock();
+        let mut found = state.model.time_to_live(request);
+        if let Some((until, _)) = state.leases.get(&request.id) {
+            found.ttl = until.saturating_sub(state.now).as_secs().cast_signed();
+        }
+        found
+    }
+
+    pub(super) fn status(&self, member: usize) -> PbStatusResponse {
+        let state = self.lock();
+        let leads = state.without_leader.is_none();
+        PbStatusResponse {
+            header: state.model.header(),
+            version: "3.5.17".to_owned(),
+            db_size: 1 << 20,
+            db_size_in_use: 1 << 20,
+            leader: u64::from(leads),
+            raft_term: 2,
+            errors: match state.is_full {
+                true => vec!["memberID:1 alarm:NOSPACE ".to_owned()],
+                false => Vec::new(),
+            },
+            is_learner: false,
+            raft_index: member as u64,
+            ..Default::default()
+        }
+    }
+}
+
+impl State {
+    /// Sends what has changed to the watches.
+    pub(super) fn report(&mut self) {
+        self.watchers.report(&self.model);
+    }
+}

@@ -1,0 +1,19 @@
+//! The whole of windlass in one process, one thread and virtual time: nodes, clients and etcd, with faults that a seed repeats.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`etcd`] | a model of an etcd cluster: revisions, transactions, leases, watches and compaction |
+//! | [`network`] | the lines between processes and members: delays, losses, cuts and breaks |
+//! | [`process`] | a process: a runtime with paused time, that is killed, stands still and has a clock of its own |
+//! | [`faults`] | what happens, and when |
+//! | [`run`] | one run: traffic and faults, then everything settles and is checked |
+//! | [`trace`] | what has happened, in order |
+#![cfg(feature = "etcd")]
+
+pub mod etcd;
+pub mod faults;
+mod log;
+pub mod network;
+pub mod process;
+pub mod run;
+pub mod trace;

@@ -1,0 +1,77 @@
+//! What the process of the clients does: traffic, then it waits until everything has settled, and reads what is left.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use fastrand::Rng;
+use tokio::time::{Instant, sleep};
+use windlass::Client;
+use windlass_robustness::{
+    BoxError, feed::Feed, plan, settle::settle_tasks, time, traffic::Traffic, world::World,
+};
+
+use super::{Phase, Shared, micros, nodes};
+use crate::process::WallClock;
+
+/// How long the last task may take to settle, in virtual time.
+const SETTLE: Duration = Duration::from_secs(60);
+
+pub(super) async fn main(shared: Shared, clock: Arc<WallClock>) {
+    let end = work(&shared, clock)
+        .await
+        .map_err(|error| error.to_string());
+    let to = shared.end.lock();
+    *to.unwrap_or_else(std::sync::PoisonError::into_inner) = Some(end);
+    shared.enter(Phase::Over);
+}
+
+async fn work(shared: &Shared, clock: Arc<WallClock>) -> Result<World, BoxError> {
+    let plan = &shared.plan;
+    let client = Client::new(&nodes::open(shared, 0, clock.clone()).await?);
+    let other = Client::new(&nodes::open(shared, 0, clock).await?);
+    let feed = loop {
+        match Feed::follow(&client).await {
+            Ok(feed) => break feed,
+            // The line may be disturbed already.
+            Err(_) => sleep(Duration::from_millis(200)).await,
+        }
+    };
+    let traffic = Traffic::new(&client);
+    let mut rng = Rng::with_seed(plan.seed ^ 0xc11e47);
+    let mut tasks = plan::Plan::new(rng.u64(..), Path::new("/nowhere"))
+        .with_deadlines()
+        .without_kinds(&["exec"]);
+    let until = Instant::now() + plan.over;
+    let mut forks = std::iter::repeat_with(|| rng.fork());
+    let mut fork = || forks.next().unwrap_or_default();
+    tokio::try_join!(
+        traffic.submit(&mut tasks, plan.tasks, plan.over.mul_f64(0.8)),
+        traffic.command_at_random(fork(), until),
+        traffic.command_nodes(fork(), until),
+        traffic.reuse(fork(), until),
+        traffic.race(&other, fork(), until),
+        traffic.pass(&other, fork(), until),
+    )?;
+    // Faults go on for as long as the traffic.
+    tokio::time::sleep_until(until).await;
+    shared.enter(Phase::Settling);
+    settle_tasks(&client, &traffic, SETTLE, || Ok(())).await?;
+    traffic.hear_nodes(plan.ttl * 4).await?;
+    let settled_at = time::wall();
+    shared.enter(Phase::Ending);
+    while !shared.is_in(Phase::Reading) {
+        sleep(Duration::from_millis(20)).await;
+    }
+    let changes = feed.all(&client, SETTLE).await?;
+    let mut lines = {
+        let lines = shared.lines.lock();
+        lines
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone()
+    };
+    lines.sort_by_key(|line| line.at);
+    let mut world = World::load_with(&client, lines, traffic.promised(), Some(changes)).await?;
+    world.ttl = micros(plan.ttl);
+    world.settled_at = Some(settled_at);
+    world.lost_later = true;
+    Ok(world)
+}
