@@ -76,6 +76,9 @@ The chores of the windlass workspace:
   cargo xtask soak [ARGS]   the long crash tests (each SOAK_SECONDS, 600 by default); for one of
                             them: `soak_on_etcd`, `soak_by_http` (both stores), or
                             `--exact soak` for the one on SQLite
+  cargo xtask simulate [SEED] [--count N] [--for SECONDS] [--trace LINES] [--faults N,N,…]
+                            runs seeds of the simulation in release, from a random one on if none is given; `--repeatable`
+                            runs fifty seeds twice and compares their traces (docs/internals/simulation.md)
   cargo xtask mutants [ARGS]
                             mutation tests of the pure code (docs/internals/mutation-testing.md), which need
                             cargo-mutants; ARGS go to it, after `statemachine`, `library` or `etcd` for
@@ -128,6 +131,7 @@ fn main() -> ExitCode {
         Some("tools") => tools::all(),
         Some("timings") => timings::timings(&rest),
         Some("soak") => soak(&rest),
+        Some("simulate") => simulate(&rest),
         Some("mutants") => mutants::mutants(&rest),
         Some("pictures") => pictures::pictures(&rest),
         Some("side-by-side") => side_by_side::side_by_side(&rest),
@@ -258,4 +262,18 @@ fn soak(args: &[String]) -> Result<(), String> {
         soak.arg("soak");
     }
     run("soak", soak.args(args))
+}
+
+fn simulate(args: &[String]) -> Result<(), String> {
+    let mut seeds = cargo();
+    seeds.env("PROTOC", tools::protoc(&root())?);
+    let package = ["--package", "windlass-simulation", "--all-features"];
+    if args == ["--repeatable"] {
+        seeds.env("SIMULATION_SEEDS", "50");
+        seeds.args(["test", "--release"]).args(package);
+        return run("simulate", seeds.args(["--test", "repeatable"]));
+    }
+    seeds.args(["run", "--release", "--quiet"]).args(package);
+    seeds.args(["--bin", "windlass-simulate", "--"]);
+    run("simulate", seeds.args(args))
 }

@@ -55,22 +55,22 @@ pub(crate) fn test_with(args: &[String], variables: &[(&str, &Path)]) -> Result<
     }
     build(&protoc, &server)?;
     browser::build()?;
-    // These wait for Chromium and for etcd more than they compute, so they run beside all others.
+    // These wait more than they compute, so they run beside all others.
     let mut chromium = Command::new(env::current_exe().map_err(|e| format!("this program: {e}"))?);
     chromium.arg("browser");
-    let mut on_etcd = cargo_test(&protoc, &server)?;
-    on_etcd
-        .args(["--test", BESIDE])
+    let mut waiting = cargo_test(&protoc, &server)?;
+    waiting
+        .args(BESIDE.iter().flat_map(|program| ["--test", program]))
         .envs(variables.iter().copied());
     let beside = Beside::start(vec![
         ("the dashboard in Chromium", chromium),
-        ("the tests on etcd", on_etcd),
+        ("the tests on etcd, the cluster and the scenes", waiting),
     ]);
     let mut failed = Vec::new();
     failed.extend(python::newest(&python::program()).err());
     let mut others = cargo_test(&protoc, &server)?;
     others
-        .env(timed::ELSEWHERE, BESIDE)
+        .env(timed::ELSEWHERE, BESIDE.join(","))
         .envs(variables.iter().copied());
     failed.extend(run_tests(&name, &mut others).err());
     // Last, so that the closing lines of cargo test are the last ones.
@@ -78,8 +78,9 @@ pub(crate) fn test_with(args: &[String], variables: &[(&str, &Path)]) -> Result<
     outcome(&failed)
 }
 
-/// The program of tests that runs beside the others.
-const BESIDE: &str = "etcd";
+/// The programs of tests that run beside the others: they wait for servers and for processes, so that both halves take about
+/// the same time.
+const BESIDE: [&str; 3] = ["etcd", "cluster", "scenes"];
 
 /// Runs the tests whose results depend on a version of something, with each version that [`test`](fn@test) leaves out.
 ///
@@ -96,7 +97,15 @@ pub(crate) fn versions() -> Result<(), String> {
     for server in others {
         // The packages and features are those of the other runs: cargo builds nothing again.
         let mut tests = cargo_test(&protoc, server)?;
-        tests.args(["--test", "cluster", "--test", "etcd", "--"]);
+        tests.args([
+            "--test",
+            "cluster",
+            "--test",
+            "differential",
+            "--test",
+            "etcd",
+            "--",
+        ]);
         let skipped = SAME_ON_EVERY_ETCD.iter();
         tests.args(skipped.flat_map(|module| ["--skip", module]));
         on_etcd.push(("the tests that depend on the version of etcd", tests));

@@ -44,6 +44,17 @@ pub enum What {
     Clock(usize, i64),
 }
 
+impl What {
+    /// Returns whether it disturbs the process of the clients, which is number 0.
+    pub(crate) fn is_of_clients(&self) -> bool {
+        match self {
+            Self::Lines(process, _) | Self::Break(process) => process.is_none_or(|of| of == 0),
+            Self::Down(_) | Self::NoLeader => true,
+            _ => false,
+        }
+    }
+}
+
 /// Draws faults within the first part of a run: of `nodes` nodes, which are the processes from 1 on, and of members.
 pub fn draw(rng: &mut Rng, over: Duration, (nodes, members): (usize, usize)) -> Vec<Fault> {
     let count = rng.usize(8..=24);
@@ -84,7 +95,7 @@ fn draw_one(rng: &mut Rng, nodes: usize, members: usize) -> What {
         74..81 => What::Down(rng.usize(0..members)),
         81..86 => What::NoLeader,
         86..89 => What::Full,
-        89..95 => What::Compact(rng.i64(0..40)),
+        89..95 => What::Compact(rng.i64(30..100)),
         _ => What::Clock(node, rng.i64(-900..900)),
     }
 }

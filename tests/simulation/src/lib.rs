@@ -7,6 +7,7 @@
 //! | [`process`] | a process: a runtime with paused time, that is killed, stands still and has a clock of its own |
 //! | [`faults`] | what happens, and when |
 //! | [`run`] | one run: traffic and faults, then everything settles and is checked |
+//! | [`shrink`] | leaves out of a plan that fails what it fails without |
 //! | [`trace`] | what has happened, in order |
 #![cfg(feature = "etcd")]
 
@@ -16,4 +17,5 @@ mod log;
 pub mod network;
 pub mod process;
 pub mod run;
+pub mod shrink;
 pub mod trace;

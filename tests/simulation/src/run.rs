@@ -1,7 +1,9 @@
 //! [`Plan`]: one run of everything at once, from a seed.
 
 mod clients;
+mod memory;
 mod nodes;
+mod remote;
 
 use std::{
     sync::{
@@ -20,6 +22,10 @@ use windlass_robustness::{
     world::World,
 };
 
+use self::{
+    memory::Memory,
+    remote::{Desks, Ledger},
+};
 use crate::{
     etcd::Servers,
     faults::{self, Fault, What},
@@ -32,16 +38,34 @@ use crate::{
 const TURN: Duration = Duration::from_millis(5);
 /// Everything has to be over within this virtual time.
 const LONGEST: Duration = Duration::from_secs(600);
+/// How long the feed of the clients may need to resume.
+const CALM: Duration = Duration::from_secs(3);
+/// How many servers and remote workers a run has, if it has them.
+const SERVERS: usize = 2;
+const WORKERS: usize = 2;
 /// How many members etcd has.
 const MEMBERS: usize = 3;
+
+/// The store of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ground {
+    /// Three members of etcd.
+    Etcd,
+    /// The memory store.
+    Memory,
+}
 
 /// What a run does.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The seed of every random choice.
     pub seed: u64,
+    /// The store.
+    pub ground: Ground,
     /// How many nodes there are.
     pub nodes: usize,
+    /// Whether there are two servers and two remote workers.
+    pub remote: bool,
     /// How many tasks the clients submit, beside those of other traffic.
     pub tasks: usize,
     /// For how long there is traffic, and faults.
@@ -62,14 +86,21 @@ impl Plan {
         let mut rng = Rng::with_seed(seed);
         let nodes = rng.usize(3..=4);
         let over = Duration::from_secs(rng.u64(5..=10));
+        let remote = rng.bool();
+        let processes = nodes + if remote { SERVERS + WORKERS } else { 0 };
         Self {
             seed,
+            ground: match rng.u32(0..4) {
+                0 => Ground::Memory,
+                _ => Ground::Etcd,
+            },
             nodes,
+            remote,
             tasks: rng.usize(30..60),
             over,
             ttl: Duration::from_secs(rng.u64(2..=4)),
             timeout: Duration::from_millis(rng.u64(1000..5000)),
-            faults: faults::draw(&mut rng, over, (nodes, MEMBERS)),
+            faults: faults::draw(&mut rng, over, (processes, MEMBERS)),
             trace: 0,
         }
     }
@@ -98,6 +129,8 @@ pub struct Report {
     pub tasks: usize,
     /// How many changes their histories have.
     pub changes: usize,
+    /// How many runs remote workers have started.
+    pub remote_runs: usize,
     /// How long it took, in virtual time.
     pub took: Duration,
     /// What does not hold.
@@ -131,6 +164,10 @@ enum Phase {
 struct Shared {
     plan: Arc<Plan>,
     network: Network,
+    /// The memory store, in a run on it.
+    memory: Option<Memory>,
+    desks: Desks,
+    ledger: Ledger,
     lines: Lines,
     phase: Arc<AtomicU8>,
     end: Arc<Mutex<Option<Result<World, String>>>>,
@@ -150,9 +187,28 @@ impl Shared {
     }
 }
 
-/// A node of a run: its process while there is one.
+/// What a process of a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Node,
+    Server,
+    Worker,
+}
+
+impl Role {
+    fn of(plan: &Plan, number: usize) -> Self {
+        match number.saturating_sub(plan.nodes) {
+            0 => Self::Node,
+            at if at <= SERVERS => Self::Server,
+            _ => Self::Worker,
+        }
+    }
+}
+
+/// A node of a run, a server or a remote worker: its process while there is one.
 struct Node {
     number: usize,
+    role: Role,
     process: Option<Process>,
     journal: Arc<windlass_robustness::witness::Journal>,
     stop: Arc<Notify>,
@@ -174,6 +230,8 @@ struct Driver {
     clients: Process,
     nodes: Vec<Node>,
     pids: u32,
+    /// Until when the feed of the clients may be late.
+    disturbed_until: Duration,
     /// What ends, and when.
     ends: Vec<(Duration, What)>,
 }
@@ -200,6 +258,9 @@ impl Driver {
         let shared = Shared {
             plan: Arc::new(plan.clone()),
             network,
+            memory: (plan.ground == Ground::Memory).then(Memory::new),
+            desks: Desks::new(plan.seed),
+            ledger: Ledger::default(),
             lines: Lines::default(),
             phase: Arc::new(AtomicU8::new(Phase::Disturbed as u8)),
             end: Arc::default(),
@@ -222,13 +283,16 @@ impl Driver {
             clients,
             nodes: Vec::new(),
             pids: 2,
+            disturbed_until: CALM,
             ends: Vec::new(),
         };
         let wall = START.as_microsecond();
         driver.witness(2, Said::Clock { wall });
-        for number in 1..=plan.nodes {
+        let remote = if plan.remote { SERVERS + WORKERS } else { 0 };
+        for number in 1..=plan.nodes + remote {
             let mut node = Node {
                 number,
+                role: Role::of(plan, number),
                 process: None,
                 journal: Arc::new(windlass_robustness::witness::Journal::kept(
                     &driver.shared.lines,
@@ -255,29 +319,35 @@ impl Driver {
     fn launch(&mut self, node: &mut Node) -> std::io::Result<()> {
         self.pids += 1;
         let pid = self.pids;
-        let name = nodes::name(node.number);
-        self.witness(
-            pid,
-            Said::Launched {
-                node: nodes::node_name(node.number),
-            },
-        );
-        self.witness(
-            pid,
-            Said::Serves {
-                node: nodes::node_name(node.number),
-                kinds: Vec::new(),
-                side: None,
-            },
-        );
+        let name = match node.role {
+            Role::Node => nodes::name(node.number),
+            role => format!("{role:?} {}", node.number),
+        };
+        if node.role == Role::Node {
+            let launched = nodes::node_name(node.number);
+            self.witness(
+                pid,
+                Said::Launched {
+                    node: launched.clone(),
+                },
+            );
+            self.witness(
+                pid,
+                Said::Serves {
+                    node: launched,
+                    kinds: Vec::new(),
+                    side: None,
+                },
+            );
+        }
         node.journal = Arc::new(windlass_robustness::witness::Journal::kept(
             &self.shared.lines,
         ));
         node.stop = Arc::default();
         let (shared, journal, stop) =
             (self.shared.clone(), node.journal.clone(), node.stop.clone());
-        let number = node.number;
-        let main = move |clock| nodes::main(shared, number, journal, stop, clock);
+        let (number, role) = (node.number, node.role);
+        let main = move |clock| nodes::main(shared, (number, role), journal, stop, clock);
         self.trace.say(|| format!("{name} starts as {pid}"));
         let process = Process::start(name, pid, self.now, node.ahead.clone(), main)?;
         node.process = Some(process);
@@ -293,6 +363,9 @@ impl Driver {
             self.now += TURN;
             self.trace.set_time(micros(self.now));
             self.servers.advance(self.now);
+            if let Some(memory) = &self.shared.memory {
+                memory.set_time(micros(self.now));
+            }
             if self.shared.is_in(Phase::Disturbed) {
                 while let Some(fault) = faults.pop_if(|fault| fault.at <= self.now) {
                     self.begin(fault);
@@ -364,6 +437,11 @@ impl Driver {
             node.journal.close();
             process.kill();
             node.is_paused = false;
+            match node.role {
+                Role::Node => {}
+                Role::Server => self.shared.desks.close(node.number),
+                Role::Worker => self.shared.ledger.killed(pid),
+            }
             self.trace.say(|| format!("process {pid} is killed"));
             self.witness(pid, Said::Killed);
         }
@@ -385,13 +463,18 @@ impl Driver {
     fn begin(&mut self, fault: Fault) {
         let Fault { lasts, what, .. } = fault;
         self.trace.say(|| format!("fault: {what:?} for {lasts:?}"));
+        if let Some(memory) = &self.shared.memory {
+            memory.disturb(&mut self.rng, &what);
+        }
         match &what {
             What::Kill(node) => self.kill(*node - 1, lasts),
             What::KillAll => (0..self.nodes.len()).for_each(|at| self.kill(at, lasts)),
             What::Pause(node) => {
                 let node = &mut self.nodes[*node - 1];
+                // A worker that stands still beyond its lease may overlap with the next one for a moment.
                 if let Some(process) = &node.process
                     && !node.is_paused
+                    && node.role != Role::Worker
                 {
                     node.is_paused = true;
                     let pid = process.pid;
@@ -415,11 +498,16 @@ impl Driver {
                 self.servers.set_leader(false);
             }
             What::Full => self.servers.set_full(true),
+            // The feed of the clients has to see every change: it is never compacted away under it.
+            What::Compact(_) if self.now < self.disturbed_until => {}
             What::Compact(kept) => self.servers.compact_but(*kept),
             What::Clock(node, ahead) => {
                 let clock = &self.nodes[*node - 1].ahead;
                 clock.store(*ahead, Ordering::Relaxed);
             }
+        }
+        if what.is_of_clients() {
+            self.disturbed_until = self.disturbed_until.max(self.now + lasts + CALM);
         }
         self.ends.push((self.now + lasts, what));
     }
@@ -440,7 +528,12 @@ impl Driver {
         for what in over {
             match what {
                 What::Pause(node) => self.wake(node - 1),
-                What::Lines(process, _) => self.lines_of(process, Condition::default()),
+                What::Lines(process, _) => {
+                    self.lines_of(process, Condition::default());
+                    if let Some(memory) = &self.shared.memory {
+                        memory.heal(process);
+                    }
+                }
                 What::Down(member) => self.shared.network.set_down(member, false),
                 What::NoLeader => self.servers.set_leader(true),
                 What::Full => self.servers.set_full(false),
@@ -469,6 +562,9 @@ impl Driver {
         self.trace.say(|| "all faults end".to_owned());
         self.ends.clear();
         self.shared.network.heal();
+        if let Some(memory) = &self.shared.memory {
+            memory.heal(None);
+        }
         self.servers.set_leader(true);
         self.servers.set_full(false);
         for at in 0..self.nodes.len() {
@@ -501,7 +597,13 @@ impl Driver {
                 let histories = world.subjects.values().map(|of| of.history.len());
                 report.changes = histories.sum();
                 let violations = invariants::check_all(&world);
-                (!violations.is_empty()).then(|| invariants::report(&world, &violations))
+                let (runs, wrong) = self.shared.ledger.close();
+                report.remote_runs = runs;
+                match (violations.is_empty(), wrong.is_empty()) {
+                    (true, true) => None,
+                    (false, _) => Some(invariants::report(&world, &violations)),
+                    (true, false) => Some(format!("remote workers: {}", wrong.join("; "))),
+                }
             }
         };
         // The processes end before the trace is read: they may say something.

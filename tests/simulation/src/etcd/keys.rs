@@ -9,8 +9,6 @@ use etcd_client::proto::PbKeyValue;
 pub(super) struct Version {
     /// The revision.
     pub(super) main: i64,
-    /// The place among the changes of the revision.
-    pub(super) sub: usize,
     /// The key with its value; `None` for a deletion.
     pub(super) kv: Option<PbKeyValue>,
 }

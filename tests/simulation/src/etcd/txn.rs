@@ -27,12 +27,11 @@ impl<'m> Writes<'m> {
 
     fn add(&mut self, key: Vec<u8>, kv: Option<PbKeyValue>) {
         let main = self.model.revision + 1;
-        let sub = self.count;
         self.count += 1;
         self.model
             .log
             .push_back(watch::event(&key, main, kv.as_ref()));
-        self.model.keys.add(key, Version { main, sub, kv });
+        self.model.keys.add(key, Version { main, kv });
     }
 
     fn put(&mut self, request: PbPutRequest) -> PbPutResponse {

@@ -4,12 +4,12 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use tokio::time::{Instant, sleep};
-use windlass::Client;
+use windlass::{Client, NewTask};
 use windlass_robustness::{
     BoxError, feed::Feed, plan, settle::settle_tasks, time, traffic::Traffic, world::World,
 };
 
-use super::{Phase, Shared, micros, nodes};
+use super::{Ground, Phase, Shared, micros, nodes, remote};
 use crate::process::WallClock;
 
 /// How long the last task may take to settle, in virtual time.
@@ -40,6 +40,11 @@ async fn work(shared: &Shared, clock: Arc<WallClock>) -> Result<World, BoxError>
     let mut tasks = plan::Plan::new(rng.u64(..), Path::new("/nowhere"))
         .with_deadlines()
         .without_kinds(&["exec"]);
+    if plan.remote {
+        let new = (0..remote::TASKS).map(|n| NewTask::new(remote::KIND).id(format!("remote-{n}")));
+        let new: Result<Vec<_>, _> = new.map(|task| task.idempotent().build()).collect();
+        traffic.submit_all(new?).await?;
+    }
     let until = Instant::now() + plan.over;
     let mut forks = std::iter::repeat_with(|| rng.fork());
     let mut fork = || forks.next().unwrap_or_default();
@@ -72,6 +77,6 @@ async fn work(shared: &Shared, clock: Arc<WallClock>) -> Result<World, BoxError>
     let mut world = World::load_with(&client, lines, traffic.promised(), Some(changes)).await?;
     world.ttl = micros(plan.ttl);
     world.settled_at = Some(settled_at);
-    world.lost_later = true;
+    world.lost_later = plan.ground == Ground::Etcd;
     Ok(world)
 }

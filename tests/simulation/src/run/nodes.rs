@@ -12,7 +12,7 @@ use windlass::{
 };
 use windlass_robustness::{BoxError, kinds, late::Late, reuse, terms::Terms, witness::Journal};
 
-use super::Shared;
+use super::{Role, Shared, remote};
 use crate::{network::Network, process::WallClock};
 
 /// How long the writes of a node take to reach its store, at most.
@@ -35,6 +35,9 @@ pub(super) async fn open(
     process: usize,
     clock: Arc<WallClock>,
 ) -> Result<Store, BoxError> {
+    if let Some(memory) = &shared.memory {
+        return Ok(memory.store(process));
+    }
     let mut options = Options::parse("etcd://member-0:2379/simulated")?;
     options.endpoints = (0..super::MEMBERS).map(Network::endpoint).collect();
     options.timeout = shared.plan.timeout;
@@ -53,12 +56,17 @@ pub(super) async fn open(
 
 pub(super) async fn main(
     shared: Shared,
-    number: usize,
+    (number, role): (usize, Role),
     journal: Arc<Journal>,
     stop: Arc<Notify>,
     clock: Arc<WallClock>,
 ) {
-    if let Err(error) = work(&shared, number, &journal, &stop, clock).await {
+    let ended = match role {
+        Role::Node => work(&shared, number, &journal, &stop, clock).await,
+        Role::Server => remote::serve(&shared, number, &stop, clock).await,
+        Role::Worker => remote::work(&shared, number, &journal, &stop).await,
+    };
+    if let Err(error) = ended {
         tracing::warn!(number, %error, "a node has ended");
     }
 }

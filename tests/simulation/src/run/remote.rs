@@ -1,0 +1,166 @@
+//! Servers with remote workers: the production `Workers` in the process of a server, and workers that reach it by lines with
+//! faults: requests are late, lost, doubled, or their answers are.
+
+mod ledger;
+mod worker;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use fastrand::Rng;
+use tokio::{
+    sync::{Notify, mpsc, oneshot},
+    time::{sleep, timeout},
+};
+use windlass::{
+    NodeName,
+    workers::{
+        WorkerError, Workers,
+        protocol::{Exchange, Exchanged, Leave, Register, Registered, ReportItems, Reported},
+    },
+};
+use windlass_robustness::BoxError;
+
+pub(super) use self::{ledger::Ledger, worker::work};
+use super::{Phase, Shared, nodes};
+use crate::process::WallClock;
+
+/// The kind of the tasks of remote workers.
+pub(super) const KIND: &str = "remote";
+/// How many steps such a task has.
+pub(super) const STEPS: u64 = 5;
+/// How many tasks of the kind a run has.
+pub(super) const TASKS: usize = 12;
+
+/// A request of a worker.
+#[derive(Clone)]
+enum Request {
+    Register(Register),
+    Exchange(NodeName, Exchange),
+    Report(NodeName, ReportItems),
+    Leave(NodeName, Leave),
+}
+
+/// What a server answers.
+#[derive(Debug)]
+enum Answer {
+    Registered(Registered),
+    Exchanged(Exchanged),
+    Reported(Reported),
+    Left,
+    Refused(WorkerError),
+}
+
+type Asked = (Request, oneshot::Sender<Answer>);
+
+/// The servers of a run that are there, and the lines to them. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Desks {
+    doors: Arc<Mutex<BTreeMap<usize, mpsc::UnboundedSender<Asked>>>>,
+    rng: Arc<Mutex<Option<Rng>>>,
+}
+
+impl Desks {
+    pub(super) fn new(seed: u64) -> Self {
+        let desks = Self::default();
+        *desks.rng() = Some(Rng::with_seed(seed ^ 0xde5c));
+        desks
+    }
+
+    fn rng(&self) -> MutexGuard<'_, Option<Rng>> {
+        self.rng.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn draw(&self, most: u64) -> u64 {
+        self.rng().as_mut().map_or(0, |rng| rng.u64(0..=most))
+    }
+
+    fn doors(&self) -> MutexGuard<'_, BTreeMap<usize, mpsc::UnboundedSender<Asked>>> {
+        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the process of a server is gone.
+    pub(super) fn close(&self, number: usize) {
+        self.doors().remove(&number);
+    }
+
+    /// Sends a request to a server; `None` when no answer has come in time.
+    async fn ask(&self, request: Request, within: Duration, is_disturbed: bool) -> Option<Answer> {
+        let chance = |share: u64| is_disturbed && self.draw(99) < share;
+        let (is_lost, is_doubled) = (chance(6), chance(6));
+        let (loses_answer, longest) = (chance(8), if chance(10) { 4_000 } else { 6 });
+        let door = {
+            let doors = self.doors();
+            let count = u64::try_from(doors.len()).unwrap_or(0);
+            let at = usize::try_from(self.draw(count.saturating_sub(1))).unwrap_or(0);
+            doors.values().nth(at).cloned()
+        };
+        sleep(Duration::from_millis(self.draw(longest))).await;
+        let (sender, answer) = oneshot::channel();
+        if is_lost {
+            sleep(within).await;
+            return None;
+        }
+        let door = door?;
+        if is_doubled {
+            let (nobody, _) = oneshot::channel();
+            let _ = door.send((request.clone(), nobody));
+        }
+        door.send((request, sender)).ok()?;
+        let answer = timeout(within, answer).await.ok()?.ok()?;
+        sleep(Duration::from_millis(self.draw(longest))).await;
+        (!loses_answer).then_some(answer)
+    }
+}
+
+/// What the process of a server does.
+pub(super) async fn serve(
+    shared: &Shared,
+    number: usize,
+    stop: &Notify,
+    clock: Arc<WallClock>,
+) -> Result<(), BoxError> {
+    let store = nodes::open(shared, number, clock).await?;
+    let workers = Workers::new(&store, Vec::new);
+    let (door, mut asked) = mpsc::unbounded_channel::<Asked>();
+    shared.desks.doors().insert(number, door);
+    loop {
+        let request = tokio::select! {
+            biased;
+            () = stop.notified() => None,
+            request = asked.recv() => request,
+        };
+        let Some((request, to)) = request else {
+            shared.desks.doors().remove(&number);
+            workers.shutdown().await;
+            return Ok(());
+        };
+        let workers = workers.clone();
+        tokio::spawn(async move {
+            // The worker may have given up.
+            let _ = to.send(answer(&workers, request).await);
+        });
+    }
+}
+
+async fn answer(workers: &Workers, request: Request) -> Answer {
+    let answered = match request {
+        Request::Register(form) => workers.register(form).await.map(Answer::Registered),
+        Request::Exchange(name, form) => {
+            let exchanged = workers.exchange(&name, form).await;
+            exchanged.map(Answer::Exchanged)
+        }
+        Request::Report(name, form) => workers.report(&name, form).await.map(Answer::Reported),
+        Request::Leave(name, form) => workers.leave(&name, form).await.map(|()| Answer::Left),
+    };
+    answered.unwrap_or_else(Answer::Refused)
+}
+
+impl Shared {
+    fn is_disturbed(&self) -> bool {
+        self.is_in(Phase::Disturbed)
+    }
+}

@@ -1,0 +1,521 @@
+//! A remote worker that follows the duties of docs/reference/workers.md, without threads.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde_json::json;
+use tokio::{
+    sync::{Notify, oneshot},
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+use windlass::{
+    Command, Fence, Json, NodeName, TaskId,
+    workers::{
+        WorkerError,
+        protocol::{
+            Exchange, Exchanged, Held, Item, Leave, Register, ReportItems, ResultCode, RunPhase,
+            Signalled, Start, What,
+        },
+    },
+};
+use windlass_robustness::{
+    BoxError, time,
+    witness::{Journal, Said},
+};
+
+use super::{Answer, Desks, KIND, Ledger, Request, STEPS};
+use crate::run::Shared;
+
+/// How long after the last renewal the lease ends: the least that servers accept.
+const TTL: Duration = Duration::from_secs(15);
+/// How much longer than the wait of an exchange an answer may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The pause after a failure.
+const PAUSE: Duration = Duration::from_millis(100);
+
+type Key = (TaskId, Fence);
+
+/// A report that is not answered.
+struct Out {
+    what: What,
+    /// Its number, once it was sent.
+    n: Option<u64>,
+    /// Who waits for the answer.
+    to: Option<oneshot::Sender<bool>>,
+}
+
+/// A claim of the worker.
+struct Claim {
+    held: Held,
+    start: Start,
+    /// The number of the last report that is not refused.
+    n: u64,
+    /// The reports that are not answered.
+    out: VecDeque<Out>,
+    stop_at: Option<Instant>,
+    /// The orders of the signals that the handler has not answered.
+    signals: Vec<u64>,
+    handler: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct State {
+    name: Option<NodeName>,
+    seq: u64,
+    open: BTreeSet<u64>,
+    /// When each exchange was sent.
+    sent: BTreeMap<u64, Instant>,
+    renewed: Option<Instant>,
+    claims: BTreeMap<Key, Claim>,
+    started: BTreeSet<(TaskId, Fence, u64)>,
+    drain: bool,
+}
+
+struct Inner {
+    shared: Shared,
+    secret: String,
+    own_name: String,
+    ledger: Ledger,
+    state: Mutex<State>,
+    /// Notified when there is something to report.
+    reports: Notify,
+}
+
+/// One worker. Clones share it.
+#[derive(Clone)]
+struct Worker(Arc<Inner>);
+
+/// What the process of a worker does, until it is asked to stop.
+pub(in crate::run) async fn work(
+    shared: &Shared,
+    number: usize,
+    journal: &Journal,
+    stop: &Notify,
+) -> Result<(), BoxError> {
+    let worker = Worker(Arc::new(Inner {
+        shared: shared.clone(),
+        secret: format!("the secret of process {}", time::pid()),
+        own_name: format!("worker-{number}-{}", time::pid()),
+        ledger: shared.ledger.clone(),
+        state: Mutex::default(),
+        reports: Notify::new(),
+    }));
+    let node = NodeName::new(worker.0.own_name.clone())?;
+    journal.say(Said::Serves {
+        node,
+        kinds: vec![KIND.to_owned()],
+        side: None,
+    });
+    loop {
+        worker.register(stop).await?;
+        let ended = tokio::select! {
+            biased;
+            () = stop.notified() => true,
+            () = worker.exchange_on() => false,
+            () = worker.report_on() => false,
+            () = worker.watch_on() => false,
+        };
+        worker.lose_all();
+        if ended {
+            let name = worker.lock().name.clone();
+            let leave = Request::Leave(
+                name.ok_or("has not registered")?,
+                form::<Leave>(json!({"secret": worker.0.secret}))?,
+            );
+            // The lease ends by itself if nobody answers.
+            worker.ask(leave, PATIENCE).await;
+            return Ok(());
+        }
+    }
+}
+
+/// Returns the order of a signal; `None` for another command.
+fn signal(of: &Signalled) -> Option<u64> {
+    matches!(of.command, Command::Signal(_)).then_some(of.order)
+}
+
+fn form<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> Result<T, BoxError> {
+    Ok(serde_json::from_value(value)?)
+}
+
+impl Worker {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, request: Request, within: Duration) -> Option<Answer> {
+        let shared = &self.0.shared;
+        let desks: &Desks = &shared.desks;
+        desks.ask(request, within, shared.is_disturbed()).await
+    }
+
+    /// Registers until a server has answered. Fails when it is asked to stop.
+    async fn register(&self, stop: &Notify) -> Result<(), BoxError> {
+        let request = form::<Register>(json!({
+            "name": self.0.own_name, "secret": self.0.secret, "ttl_ms": TTL.as_millis() as u64,
+            "kinds": {KIND: {"slots": 4, "grace_ms": 2000, "signals": true}},
+        }))?;
+        loop {
+            let sent = Instant::now();
+            let asked = self.ask(Request::Register(request.clone()), PATIENCE);
+            let answer = tokio::select! {
+                biased;
+                () = stop.notified() => return Err("it was asked to stop".into()),
+                answer = asked => answer,
+            };
+            if let Some(Answer::Registered(registered)) = answer {
+                let mut state = self.lock();
+                state.seq = state.seq.max(registered.seq);
+                state.name = Some(registered.worker);
+                state.renewed = Some(sent);
+                state.open.clear();
+                state.sent.clear();
+                return Ok(());
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Takes the number of the next request, with that up to which all are settled.
+    fn next(&self, is_exchange: bool) -> (u64, u64, Option<NodeName>) {
+        let mut state = self.lock();
+        state.seq += 1;
+        let seq = state.seq;
+        state.open.insert(seq);
+        if is_exchange {
+            state.sent.insert(seq, Instant::now());
+        }
+        let first = state.open.first().copied().unwrap_or(seq);
+        (seq, first - 1, state.name.clone())
+    }
+
+    /// Exchanges until the lease is over.
+    async fn exchange_on(&self) {
+        let mut failed = true;
+        loop {
+            let (seq, settled, name) = self.next(true);
+            let wait = if failed { Duration::ZERO } else { TTL / 4 };
+            let held: Vec<Held> = {
+                let state = self.lock();
+                state.claims.values().map(|c| c.held.clone()).collect()
+            };
+            let request = form::<Exchange>(json!({
+                "secret": self.0.secret, "seq": seq, "settled": settled, "held": held,
+                "wait_ms": wait.as_millis() as u64,
+            }));
+            let (Some(name), Ok(request)) = (name, request) else {
+                return;
+            };
+            let answer = self.ask(Request::Exchange(name, request), wait + PATIENCE);
+            match answer.await {
+                Some(Answer::Exchanged(answer)) => {
+                    failed = false;
+                    self.take(answer);
+                }
+                Some(Answer::Refused(WorkerError::Over(_))) => return,
+                _ => failed = true,
+            }
+            self.lock().open.remove(&seq);
+            if failed {
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Takes the answer of an exchange.
+    fn take(&self, answer: Exchanged) {
+        {
+            let mut state = self.lock();
+            let sent = state.sent.get(&answer.renewed_seq).copied();
+            state.renewed = state.renewed.max(sent);
+            state.sent = state.sent.split_off(&answer.renewed_seq);
+            state.drain = answer.drain;
+        }
+        for lost in answer.lost {
+            self.lose(&(lost.id, lost.fence));
+        }
+        for stop in answer.stop {
+            let mut state = self.lock();
+            let claim = state.claims.get_mut(&(stop.id, stop.fence));
+            if let Some(claim) = claim.filter(|claim| claim.held.run == stop.run) {
+                let grace = Duration::from_millis(stop.grace_ms);
+                claim.stop_at.get_or_insert(Instant::now() + grace);
+                claim.held.took = claim.held.took.max(stop.order.unwrap_or(0));
+                if claim.held.phase == RunPhase::Running {
+                    claim.held.phase = RunPhase::Stopping;
+                }
+            }
+        }
+        for signal in answer.signals {
+            let mut state = self.lock();
+            let (run, order, asks) = (signal.run, signal.order, self::signal(&signal));
+            let claim = state.claims.get_mut(&(signal.id, signal.fence));
+            // Signals are repeated until the server knows that they have come.
+            let is_new = |claim: &&mut Claim| claim.held.run == run && claim.held.took < order;
+            if let Some(claim) = claim.filter(is_new) {
+                claim.held.took = order;
+                claim.signals.extend(asks);
+            }
+        }
+        self.start_all(answer.claims);
+    }
+
+    /// Starts runs, each at most once.
+    fn start_all(&self, starts: Vec<Start>) {
+        for start in starts {
+            let name = (start.id.clone(), start.fence, start.run);
+            if !self.lock().started.insert(name) {
+                continue;
+            }
+            let earlier: Vec<Key> = {
+                let state = self.lock();
+                let keys = state.claims.keys();
+                let of = |(id, fence): &&Key| *id == start.id && *fence < start.fence;
+                keys.filter(of).cloned().collect()
+            };
+            for key in earlier {
+                self.lose(&key);
+            }
+            let key = (start.id.clone(), start.fence);
+            let mut held = Held::new(start.id.clone(), start.fence, start.run);
+            held.took = start.signals.iter().map(|s| s.order).max().unwrap_or(0);
+            let claim = Claim {
+                held,
+                n: start.n.saturating_sub(1),
+                start: start.clone(),
+                out: VecDeque::new(),
+                stop_at: None,
+                signals: start.signals.iter().filter_map(signal).collect(),
+                handler: None,
+            };
+            self.lock().claims.insert(key.clone(), claim);
+            let step = start.data.as_ref();
+            let step = step
+                .and_then(|data| data.get::<u64>("data").ok())
+                .unwrap_or(0);
+            self.0.ledger.starts(&start, time::pid(), step);
+            let (worker, at) = (self.clone(), key.clone());
+            let handler = tokio::spawn(async move { worker.handle(start, at, step).await });
+            if let Some(claim) = self.lock().claims.get_mut(&key) {
+                claim.handler = Some(handler);
+            }
+        }
+    }
+
+    /// The handler: checkpoints, further runs and sleeps.
+    async fn handle(&self, start: Start, key: Key, mut step: u64) {
+        let returned = loop {
+            if step >= STEPS {
+                break json!({"message": "complete", "result": step});
+            }
+            sleep(Duration::from_millis(fastrand::u64(2..120))).await;
+            let is_stopped = {
+                let state = self.lock();
+                let claim = state.claims.get(&key);
+                claim.is_none_or(|claim| claim.stop_at.is_some())
+            };
+            if is_stopped {
+                break json!({"message": "release"});
+            }
+            let signals = {
+                let mut state = self.lock();
+                let claim = state.claims.get_mut(&key);
+                claim.map_or_else(Vec::new, |claim| std::mem::take(&mut claim.signals))
+            };
+            for signal in signals {
+                let reply = json!({"signal": signal, "reply": step});
+                let Ok(reply) = serde_json::from_value(reply) else {
+                    return;
+                };
+                self.report(&key, What::Answer(reply)).await;
+            }
+            step += 1;
+            match step % 3 {
+                0 => break json!({"message": "run", "data": step}),
+                1 => break json!({"message": "sleep", "until": "in 20ms", "data": step}),
+                _ => {}
+            }
+            let Ok(data) = Json::new("data", &step) else {
+                return;
+            };
+            if !self.report(&key, What::Checkpoint(data)).await {
+                break json!({"message": "release"});
+            }
+            self.0.ledger.acknowledged(&start, step);
+        };
+        self.0.ledger.ends(&start);
+        if let Some(claim) = self.lock().claims.get_mut(&key) {
+            claim.held.phase = RunPhase::Ended;
+        }
+        if let Ok(returned) = Json::new("return", &returned) {
+            self.report(&key, What::Return(returned)).await;
+        }
+    }
+
+    /// Reports, and waits for the answer: whether it is stored.
+    async fn report(&self, key: &Key, what: What) -> bool {
+        let (to, answer) = oneshot::channel();
+        match self.lock().claims.get_mut(key) {
+            Some(claim) => claim.out.push_back(Out {
+                what,
+                n: None,
+                to: Some(to),
+            }),
+            None => return false,
+        }
+        self.0.reports.notify_one();
+        answer.await.unwrap_or(false)
+    }
+
+    /// Sends reports until the lease is over.
+    async fn report_on(&self) {
+        loop {
+            let items: Vec<Item> = {
+                let mut state = self.lock();
+                let mut items = Vec::new();
+                for claim in state.claims.values_mut() {
+                    let Some(front) = claim.out.front_mut() else {
+                        continue;
+                    };
+                    let number = *front.n.get_or_insert_with(|| {
+                        claim.n += 1;
+                        claim.n
+                    });
+                    items.push(Item::new(&claim.held, number, front.what.clone()));
+                }
+                items
+            };
+            if items.is_empty() {
+                self.0.reports.notified().await;
+                continue;
+            }
+            let (seq, settled, name) = self.next(false);
+            let wanted = !self.lock().drain;
+            let request = form::<ReportItems>(json!({
+                "secret": self.0.secret, "seq": seq, "settled": settled, "items": items,
+                "claims_wanted": wanted,
+            }));
+            let (Some(name), Ok(request)) = (name, request) else {
+                return;
+            };
+            let answer = self.ask(Request::Report(name, request), PATIENCE).await;
+            let mut again = true;
+            match answer {
+                Some(Answer::Reported(answer)) => {
+                    again = false;
+                    for result in &answer.results {
+                        again |= result.result == ResultCode::Retry;
+                        let key = (result.id.clone(), result.fence);
+                        self.result(&key, result.n, result.result);
+                    }
+                    self.start_all(answer.claims);
+                }
+                Some(Answer::Refused(WorkerError::Over(_))) => return,
+                _ => {}
+            }
+            self.lock().open.remove(&seq);
+            if again {
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    fn result(&self, key: &Key, n: u64, result: ResultCode) {
+        let mut state = self.lock();
+        let Some(claim) = state.claims.get_mut(key) else {
+            return;
+        };
+        let is_it = |front: &&Out| front.n == Some(n);
+        let Some(front) = claim.out.front().filter(is_it) else {
+            return;
+        };
+        let ends = matches!(front.what, What::Return(_) | What::Aborted);
+        match result {
+            ResultCode::Retry => return,
+            ResultCode::Lost => {
+                drop(state);
+                return self.lose(key);
+            }
+            ResultCode::Refused if !ends => claim.n -= 1,
+            _ => {}
+        }
+        if let Some(to) = claim.out.pop_front().and_then(|front| front.to) {
+            let _ = to.send(result == ResultCode::Applied);
+        }
+        if ends {
+            state.claims.remove(key);
+        }
+    }
+
+    /// Aborts what has to end: after its grace, and everything when the lease was not renewed for too long.
+    async fn watch_on(&self) {
+        loop {
+            sleep(Duration::from_millis(10)).await;
+            let now = Instant::now();
+            let (is_over, stopped) = {
+                let state = self.lock();
+                let until = state.renewed.map(|sent| sent + TTL.mul_f64(0.8));
+                let over = |claim: &Claim| {
+                    let is_running = claim.held.phase != RunPhase::Ended;
+                    is_running && claim.stop_at.is_some_and(|at| at <= now)
+                };
+                let stopped = state.claims.iter().filter(|(_, claim)| over(claim));
+                let stopped: Vec<Key> = stopped.map(|(key, _)| key.clone()).collect();
+                (until.is_some_and(|until| until <= now), stopped)
+            };
+            let keys = match is_over {
+                true => {
+                    let state = self.lock();
+                    let running = state.claims.iter();
+                    let running = running.filter(|(_, c)| c.held.phase != RunPhase::Ended);
+                    running.map(|(key, _)| key.clone()).collect()
+                }
+                false => stopped,
+            };
+            for key in keys {
+                self.abort(&key);
+            }
+        }
+    }
+
+    /// Ends a handler, and reports it.
+    fn abort(&self, key: &Key) {
+        let mut state = self.lock();
+        if let Some(claim) = state.claims.get_mut(key) {
+            if let Some(handler) = claim.handler.take() {
+                handler.abort();
+            }
+            self.0.ledger.ends(&claim.start);
+            claim.held.phase = RunPhase::Ended;
+            // A checkpoint that was sent comes before, with its number; one that was not is given up.
+            claim.out.retain(|out| out.n.is_some());
+            claim.out.push_back(Out {
+                what: What::Aborted,
+                n: None,
+                to: None,
+            });
+        }
+        drop(state);
+        self.0.reports.notify_one();
+    }
+
+    fn lose(&self, key: &Key) {
+        if let Some(claim) = self.lock().claims.remove(key) {
+            if let Some(handler) = claim.handler {
+                handler.abort();
+            }
+            self.0.ledger.ends(&claim.start);
+        }
+    }
+
+    fn lose_all(&self) {
+        let keys: Vec<Key> = self.lock().claims.keys().cloned().collect();
+        for key in keys {
+            self.lose(&key);
+        }
+    }
+}
