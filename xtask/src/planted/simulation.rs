@@ -144,9 +144,10 @@ const LONGEST: usize = 160;
 
 /// Returns the table of docs/internals/simulation.md.
 fn table(ran: &[(&Defect, Ran)]) -> String {
-    let mut text = "| defect | row of the track record | seeds | what the failure says, or what the \
+    let mut text =
+        "| defect | row of the track record | seeds | what the failure says, or what the \
                     simulation lacks |\n|---|---|---|---|\n"
-        .to_owned();
+            .to_owned();
     for (defect, ran) in ran {
         let (seeds, why) = match (ran, &defect.expected) {
             (Ran::Failed { seeds, why }, _) => (seeds.to_string(), why.as_str()),
