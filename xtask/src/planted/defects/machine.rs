@@ -7,7 +7,9 @@ const SETTLE: &str = "statemachine/src/machine/settle.rs";
 const RETURNED: &str = "statemachine/src/machine/returned.rs";
 
 const AT_THE_DEADLINE: &str =
-    "a kill and another message that meet the deadline of their task within the same milliseconds";
+    "a return, or a kill beside another command, in the millisecond in which a deadline passes";
+const AT_THE_RETURN: &str =
+    "a kill between the return of a handler and its write: in one thread no time passes there";
 
 pub(super) const DEFECTS: &[Defect] = &[
     found(
@@ -64,7 +66,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         )],
         AT_THE_DEADLINE,
     ),
-    found(
+    lacks(
         "kill-keeps-data-without-effects",
         "A kill or a missed `end_by` kept the data of a message and dropped its effects",
         &[within(
@@ -72,8 +74,9 @@ pub(super) const DEFECTS: &[Defect] = &[
             "if ⟨missed.is_some() || self.is_killed_before(&message)⟩ {",
             "missed.is_some()",
         )],
+        AT_THE_RETURN,
     ),
-    found(
+    lacks(
         "end-by-keeps-data-without-effects",
         "A kill or a missed `end_by` kept the data of a message and dropped its effects",
         &[within(
@@ -81,6 +84,7 @@ pub(super) const DEFECTS: &[Defect] = &[
             "if ⟨missed.is_some() || self.is_killed_before(&message)⟩ {",
             "self.is_killed_before(&message)",
         )],
+        AT_THE_DEADLINE,
     ),
     found(
         "overridden-by-an-error",

@@ -7,7 +7,7 @@ const SECOND_WRITER: &str = "two writers of one claim: servers that act for the 
 const LOST_LEASES: &str = "a bound on the leases that are lost while some members answer";
 
 pub(super) const DEFECTS: &[Defect] = &[
-    found(
+    lacks(
         "late-write-over-newer-state",
         "A commit with the version of the stored state counted as applied, whatever it wrote",
         &[within(
@@ -15,6 +15,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             "⟨edit.when(Of::TaskState, held.state_revision)⟩;\n        if ends {",
             "()",
         )],
+        "a message that is late while later ones of its process pass: the lines of a process to all members \
+         are in the same condition",
     ),
     lacks(
         "commit-known-by-its-version",
