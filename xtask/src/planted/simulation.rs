@@ -165,7 +165,8 @@ fn table(ran: &[(&Defect, Ran)]) -> String {
 mod tests {
     use std::{collections::HashSet, fs};
 
-    use super::{super::switched, *};
+    use super::*;
+    use crate::planted::switched;
 
     #[test]
     fn every_defect_has_its_places_in_the_tree_and_its_row_in_the_track_record() {

@@ -212,7 +212,8 @@ fn all() -> impl Iterator<Item = (&'static str, &'static [Edit])> {
 mod tests {
     use std::fs;
 
-    use super::{super::switched, *};
+    use super::*;
+    use crate::planted::switched;
 
     #[test]
     fn every_expression_is_in_its_file_and_every_test_exists() {

@@ -1,6 +1,7 @@
 //! Defects of the state machine, and of the handlers that it starts.
 
-use super::{super::within, Defect, found, lacks};
+use super::{Defect, found, lacks};
+use crate::planted::within;
 
 const RUNNING: &str = "statemachine/src/machine/running.rs";
 const SETTLE: &str = "statemachine/src/machine/settle.rs";
@@ -104,6 +105,24 @@ pub(super) const DEFECTS: &[Defect] = &[
             "self.open.iter().position(decided).or(first)",
         )],
         "a task with more signals than one write settles",
+    ),
+    found(
+        "run-that-counts-as-not-started",
+        "A handler that a remote worker had aborted counted as not started, so that its task could miss",
+        &[within(
+            "statemachine/src/machine/deadline.rs",
+            "if ⟨self.has_run && deadlines.start_by.is_some()⟩ {",
+            "false",
+        )],
+    ),
+    found(
+        "lost-attempt-forgotten",
+        "An attempt whose node was lost was forgotten when the next claim was released",
+        &[within(
+            "statemachine/src/state.rs",
+            "if let Some(node) = ⟨abandoned⟩ {",
+            "None",
+        )],
     ),
     lacks(
         "attempts-within-one-claim",

@@ -1,6 +1,7 @@
 //! Defects of a node: its engine, its claims and its lease.
 
-use super::{super::within, Defect, found, lacks};
+use super::{Defect, found, lacks};
+use crate::planted::within;
 
 const CLAIM_PASS: &str = "src/runner/engine/claim_pass.rs";
 const CONTROL: &str = "src/runner/engine/control.rs";

@@ -1,6 +1,7 @@
 //! Defects of the store on etcd: claims, submits, retries, deletions, transactions, limits and damaged records.
 
-use super::{super::within, Defect, found, lacks};
+use super::{Defect, found, lacks};
+use crate::planted::within;
 
 const CLAIMABLE: &str = "src/store/etcd/node/claim/claimable.rs";
 const TRANSACTION: &str = "src/store/etcd/tasks/transaction.rs";

@@ -1,6 +1,7 @@
 //! Defects of what follows the changes: the watch of a node, the feed, and waits.
 
-use super::{super::within, Defect, lacks, runner::SILENT};
+use super::{Defect, lacks, runner::SILENT};
+use crate::planted::within;
 
 const FEED: &str = "src/store/etcd/watch/feed.rs";
 const LIST: &str = "src/store/etcd/watch/list.rs";

@@ -1,6 +1,7 @@
 //! Defects of the store on etcd: transitions, leases and the connection to the members.
 
-use super::{super::within, Defect, found, lacks};
+use super::{Defect, found, lacks};
+use crate::planted::within;
 
 const COMMIT: &str = "src/store/etcd/node/commit.rs";
 const SECOND_WRITER: &str = "two writers of one claim: servers that act for the same remote worker";
@@ -45,6 +46,24 @@ pub(super) const DEFECTS: &[Defect] = &[
             "let reported = ⟨outcomes.iter().find(|(order, _)| *order == stored.order)⟩;",
             "outcomes.iter().find(|(order, _)| *order == stored.order).and_then(|own| \
              outcomes.last().filter(|(_, last)| matches!(last, Outcome::Rejected { .. })).or(Some(own)))",
+        )],
+    ),
+    found(
+        "command-of-an-ended-task-without-outcome",
+        "Commands for a finished task that a store handed out again got no outcome",
+        &[within(
+            COMMIT,
+            "edit.settle(&held.queue, &write.outcomes, ⟨ends.then(|| state.code())⟩)?;",
+            "None",
+        )],
+    ),
+    found(
+        "repeated-id-applied-twice",
+        "A failed delete on etcd of a task with more than 60 commands had forgotten some of them",
+        &[within(
+            "src/store/etcd/write/edit.rs",
+            "⟨self.item.when_at(&key, sent.pointer)⟩;",
+            "()",
         )],
     ),
     found(
