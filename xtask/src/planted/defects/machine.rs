@@ -124,6 +124,24 @@ pub(super) const DEFECTS: &[Defect] = &[
             "None",
         )],
     ),
+    found(
+        "failed-attempt-not-counted",
+        "A message of a remote worker that cannot be read was refused, and no failed attempt was stored",
+        &[within(
+            "statemachine/src/machine/policy.rs",
+            "draft.state.attempts = ⟨draft.state.attempts.saturating_add(1)⟩;",
+            "draft.state.attempts",
+        )],
+    ),
+    found(
+        "waiting-checkpoint-counts-as-stored",
+        "The number of a remote worker's checkpoint that waited behind another write was stored with the next",
+        &[within(
+            RUNNING,
+            "⟨beside.next.push_back(asked)⟩;",
+            "out.push(Effect::CheckpointDone { ticket, result: Ok(()) })",
+        )],
+    ),
     lacks(
         "attempts-within-one-claim",
         "Retries and sleeps within one claim did not count for a limit on starts",

@@ -1,5 +1,6 @@
 //! Old defects: rows of docs/internals/track-record.md for which the present code still has a place. Each edit brings one back, as
-//! faithfully as a change of an expression can.
+//! faithfully as a change of an expression can. Where the old code broke a rule in a place that the simulation does not run (a remote
+//! worker, SQLite, a split store), the edit breaks the same rule where nodes and etcd have it.
 //!
 //! A new one needs a row, an expression whose replacement has the same type, and what is expected of the simulation. A test checks
 //! that each expression and each row exists, so the list cannot rot.

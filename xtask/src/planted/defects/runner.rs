@@ -10,6 +10,7 @@ const LEASE: &str = "src/runner/lease.rs";
 
 pub(super) const SILENT: &str = "a handler that writes nothing for longer than a lease: the store \
                                  refuses the next write of these, which ends them";
+const ONE_NODE: &str = "a cluster of one node: the others claim what one has forgotten";
 const HOW_LONG: &str = "a bound on the time that a node takes to work again while faults go on";
 
 pub(super) const DEFECTS: &[Defect] = &[
@@ -102,7 +103,17 @@ pub(super) const DEFECTS: &[Defect] = &[
             "⟨self.still_sleeping(view)⟩;",
             "drop(view)",
         )],
-        "a cluster of one node: the others claim what one has forgotten",
+        ONE_NODE,
+    ),
+    lacks(
+        "event-of-a-release-before-its-answer",
+        "A task of a remote worker that was released while signals waited stood still for good",
+        &[within(
+            "src/runner/engine/effects.rs",
+            "Some(Reported::View(view)) => ⟨self.view(view)⟩,",
+            "drop(view)",
+        )],
+        ONE_NODE,
     ),
     lacks(
         "failed-claim-forgets-the-command",
