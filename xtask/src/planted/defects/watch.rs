@@ -1,6 +1,6 @@
 //! Defects of what follows the changes: the watch of a node, the feed, and waits.
 
-use super::{Defect, lacks, runner::SILENT};
+use super::{Defect, found, lacks, runner::SILENT};
 use crate::planted::within;
 
 const FEED: &str = "src/store/etcd/watch/feed.rs";
@@ -56,6 +56,11 @@ pub(super) const DEFECTS: &[Defect] = &[
             "open.min_by_key(|copy| copy.revision)",
         )],
         "two nodes in one process",
+    ),
+    found(
+        "broken-feed-goes-on-from-now",
+        "A client of the stream of changes that was reset got no position to go on from",
+        &[within(FEED, ".with_start_revision(⟨self.seen + 1⟩)", "0")],
     ),
     lacks(
         "idle-feed-falls-behind",
