@@ -82,7 +82,9 @@ The chores of the windlass workspace:
   cargo xtask mutants [ARGS]
                             mutation tests of the pure code (docs/internals/mutation-testing.md), which need
                             cargo-mutants; ARGS go to it, after `statemachine`, `library` or `etcd` for
-                            one pass; `workers [NAME...]` plants mutants of the rules of remote workers
+                            one pass; `workers [NAME...]` plants mutants of the rules of remote workers;
+                            `simulation [--expected] [NAME...]` plants old defects, which the simulation has to
+                            find (docs/internals/simulation.md)
   cargo xtask side-by-side [COMMIT]
                             builds another commit (by default the last release), and runs its commands
                             and workers beside those of this version, on SQLite and on etcd

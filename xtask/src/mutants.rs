@@ -4,7 +4,7 @@
 
 use std::{fmt, fs, path::Path, process::Command};
 
-use crate::{cargo, root, tools};
+use crate::{cargo, planted, root, tools};
 
 /// One package and its tests.
 struct Pass {
@@ -52,8 +52,10 @@ const PASSES: [Pass; 3] = [
 const MEMORY: &str = "8388608";
 
 pub(crate) fn mutants(args: &[String]) -> Result<(), String> {
-    if args.first().is_some_and(|name| name == "workers") {
-        return crate::planted::planted(&args[1..]);
+    match args.first().map(String::as_str) {
+        Some("workers") => return planted::workers(&args[1..]),
+        Some("simulation") => return planted::simulation(&args[1..]),
+        _ => {}
     }
     let named = |pass: &&Pass| args.first().is_some_and(|name| name == pass.name);
     let only = PASSES.iter().find(named);
@@ -77,10 +79,9 @@ pub(crate) fn mutants(args: &[String]) -> Result<(), String> {
             Err(why) => failed.push(why),
         }
     }
-    if only.is_none()
-        && let Err(why) = crate::planted::planted(&[])
-    {
-        failed.push(why);
+    if only.is_none() {
+        let planted = [planted::workers(&[]), planted::simulation(&[])];
+        failed.extend(planted.into_iter().filter_map(Result::err));
     }
     if failed.is_empty() {
         Ok(())

@@ -1,28 +1,10 @@
-//! Planted mutants: `cargo xtask mutants workers`. Each rule of the remote workers is broken in one place at a time, and the
-//! test that is named with it has to fail.
-//!
-//! The tree is copied, and every expression of the list gets a switch there: the tests are built once for all mutants.
+//! `cargo xtask mutants workers`: each rule of the remote workers is broken in one place at a time, and the test that is named with
+//! it has to fail.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::process::{Command, Stdio};
 
+use super::{Edit, SWITCH, edit, plant};
 use crate::{root, tools};
-
-/// The variable that names the planted mutant.
-const SWITCH: &str = "WINDLASS_PLANTED";
-
-/// An expression that a mutant replaces.
-struct Edit {
-    file: &'static str,
-    /// Which of the places with this text; the first is 1.
-    place: usize,
-    from: &'static str,
-    to: &'static str,
-}
 
 /// A rule that is broken, and the test that has to fail.
 struct Mutant {
@@ -37,15 +19,6 @@ impl Mutant {
     fn module_and_test(&self) -> (&'static str, &'static str) {
         let test = self.test.strip_prefix("conformance: ");
         test.map_or(("workers", self.test), |test| ("conformance", test))
-    }
-}
-
-const fn edit(file: &'static str, place: usize, from: &'static str, to: &'static str) -> Edit {
-    Edit {
-        file,
-        place,
-        from,
-        to,
     }
 }
 
@@ -182,20 +155,13 @@ const MUTANTS: &[Mutant] = &[
 ];
 
 /// Plants the mutants, or those of these names, and fails if the test of one does not.
-pub(crate) fn planted(names: &[String]) -> Result<(), String> {
+pub(crate) fn workers(names: &[String]) -> Result<(), String> {
     let known = |name: &String| MUTANTS.iter().any(|mutant| mutant.name == name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
         return Err(format!("no planted mutant has the name '{unknown}'"));
     }
     let folder = root().join("target/mutants/workers");
-    let tree = folder.join("tree");
-    copy(&tree)?;
-    for (file, text) in switched(&root())? {
-        let path = tree.join(&file);
-        fs::write(&path, text).map_err(|e| format!("could not write {}: {e}", path.display()))?;
-    }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| folder.join("build"));
+    let (tree, target) = plant(&folder, all())?;
     let chosen = |mutant: &&Mutant| names.is_empty() || names.iter().any(|n| n == mutant.name);
     let test = |mutant: &Mutant, is_planted: bool| -> Result<bool, String> {
         let (module, test) = mutant.module_and_test();
@@ -237,73 +203,21 @@ pub(crate) fn planted(names: &[String]) -> Result<(), String> {
     }
 }
 
-/// Copies the files that git knows, and new ones.
-fn copy(tree: &Path) -> Result<(), String> {
-    let script = "rm -rf \"$1\" && mkdir -p \"$1\" && git ls-files -z --cached --others --exclude-standard \
-                  | xargs -0 cp --parents -t \"$1\"";
-    let copied = Command::new("sh")
-        .current_dir(root())
-        .args(["-c", script, "sh"])
-        .arg(tree)
-        .status();
-    match copied {
-        Ok(status) if status.success() => Ok(()),
-        _ => Err(format!("could not copy the tree to {}", tree.display())),
-    }
-}
-
-/// Returns each file that has a switch, with its text.
-fn switched(root: &Path) -> Result<BTreeMap<String, String>, String> {
-    let read = |file: &str| {
-        fs::read_to_string(root.join(file)).map_err(|e| format!("could not read {file}: {e}"))
-    };
-    // The later places of a file first, so that the earlier ones stay where they are.
-    let mut places = BTreeMap::<(&str, usize), (&str, String)>::new();
-    let mut texts = BTreeMap::new();
-    for mutant in MUTANTS {
-        for edit in mutant.edits {
-            if !texts.contains_key(edit.file) {
-                texts.insert(edit.file.to_owned(), read(edit.file)?);
-            }
-            let at = texts[edit.file]
-                .match_indices(edit.from)
-                .nth(edit.place - 1);
-            let (at, _) = at.ok_or_else(|| {
-                format!(
-                    "{}: {} has no place {} with '{}'",
-                    mutant.name, edit.file, edit.place, edit.from
-                )
-            })?;
-            let (from, to) = (edit.from, edit.to);
-            let (_, rest) = places
-                .entry((edit.file, at))
-                .or_insert((from, from.to_owned()));
-            *rest = format!(
-                "if crate::is_planted(\"{}\") {{ {to} }} else {{ {rest} }}",
-                mutant.name
-            );
-        }
-    }
-    for ((file, at), (from, switch)) in places.into_iter().rev() {
-        if let Some(text) = texts.get_mut(file) {
-            text.replace_range(at..at + from.len(), &format!("({switch})"));
-        }
-    }
-    let lib = read("src/lib.rs")?;
-    let switch = format!(
-        "\npub(crate) fn is_planted(name: &str) -> bool {{\n    std::env::var(\"{SWITCH}\").is_ok_and(|planted| planted == name)\n}}\n"
-    );
-    texts.insert("src/lib.rs".to_owned(), lib + &switch);
-    Ok(texts)
+/// Returns the name and the edits of each mutant.
+fn all() -> impl Iterator<Item = (&'static str, &'static [Edit])> {
+    MUTANTS.iter().map(|mutant| (mutant.name, mutant.edits))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::planted::switched;
 
     #[test]
     fn every_expression_is_in_its_file_and_every_test_exists() {
-        let texts = switched(&root()).unwrap();
+        let texts = switched(&root(), all()).unwrap();
         for mutant in MUTANTS {
             let (module, test) = mutant.module_and_test();
             let mut parts = test.rsplit("::");
