@@ -5,7 +5,11 @@ use std::{collections::VecDeque, path::Path, time::Duration};
 use fastrand::Rng;
 use windlass::{Limit, NewTask, Retry};
 
-use crate::{kinds::Job, time, world::EXEC_FILE};
+use crate::{
+    kinds::{self, Job},
+    time,
+    world::EXEC_FILE,
+};
 
 /// How many of a hundred tasks are of which kind.
 const MIX: [(&str, u32); 11] = [
@@ -69,6 +73,10 @@ pub struct Plan {
     made: usize,
     /// Whether some tasks have deadlines.
     has_deadlines: bool,
+    /// Whether some tasks are worked on in batches.
+    has_batches: bool,
+    /// How long some handlers are silent, in milliseconds.
+    silence: Option<u64>,
     /// The last tasks that end; `None` when no task waits for others.
     recent: Option<VecDeque<String>>,
 }
@@ -85,6 +93,8 @@ impl Plan {
             without: &[],
             made: 0,
             has_deadlines: false,
+            has_batches: false,
+            silence: None,
             recent: Some(VecDeque::new()),
         }
     }
@@ -93,6 +103,20 @@ impl Plan {
     #[must_use]
     pub fn with_deadlines(mut self) -> Self {
         self.has_deadlines = true;
+        self
+    }
+
+    /// Returns the same plan, with some tasks that are worked on in batches.
+    #[must_use]
+    pub fn with_batches(mut self) -> Self {
+        self.has_batches = true;
+        self
+    }
+
+    /// Returns the same plan, with some handlers that write nothing and ignore every command for this long.
+    #[must_use]
+    pub fn with_silence(mut self, silence: Duration) -> Self {
+        self.silence = u64::try_from(silence.as_millis()).ok();
         self
     }
 
@@ -135,6 +159,9 @@ impl Plan {
     }
 
     fn kind(&mut self) -> &'static str {
+        if self.has_batches && self.rng.u32(0..15) == 0 {
+            return kinds::BATCHED;
+        }
         let mut drawn = self.rng.u32(0..100);
         for (kind, share) in MIX {
             if drawn < share {
@@ -243,7 +270,13 @@ impl Iterator for Plan {
             stubborn: kind == "steps" && rng.u32(0..4) == 0,
             ..Job::default()
         };
+        let silence = self.silence.filter(|_| !is_limited);
+        match (kind, silence) {
+            ("deaf", Some(silence)) if rng.bool() => (job.total, job.ms) = (1, silence),
+            _ => {}
+        }
         match kind {
+            _ if job.total == 1 => {}
             "naps" | "waits" | "sower" => job.total = rng.u64(1..=5),
             "asked" => job.total = rng.u64(5..=20),
             "flaky" => job.fails = rng.u32(1..=6),

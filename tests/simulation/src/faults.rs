@@ -28,8 +28,8 @@ pub enum What {
     Pause(usize),
     /// A node is asked to shut down, and started again at the end.
     Stop(usize),
-    /// The lines of a process are in this condition until the end; `None`: those of all processes.
-    Lines(Option<usize>, Condition),
+    /// The lines of a process to a member are in this condition until the end; `None`: those of all processes, to all members.
+    Lines(Option<usize>, Option<usize>, Condition),
     /// The connections of a process break; `None`: all.
     Break(Option<usize>),
     /// A member is down until the end.
@@ -48,7 +48,7 @@ impl What {
     /// Returns whether it disturbs the process of the clients, which is number 0.
     pub(crate) fn is_of_clients(&self) -> bool {
         match self {
-            Self::Lines(process, _) | Self::Break(process) => process.is_none_or(|of| of == 0),
+            Self::Lines(process, ..) | Self::Break(process) => process.is_none_or(|of| of == 0),
             Self::Down(_) | Self::NoLeader => true,
             _ => false,
         }
@@ -90,7 +90,10 @@ fn draw_one(rng: &mut Rng, nodes: usize, members: usize) -> What {
         16..19 => What::KillAll,
         19..31 => What::Pause(node),
         31..37 => What::Stop(node),
-        37..64 => What::Lines(process, condition(rng)),
+        37..64 => {
+            let member = (rng.u32(0..3) == 0).then(|| rng.usize(0..members));
+            What::Lines(process, member, condition(rng))
+        }
         64..74 => What::Break(process),
         74..81 => What::Down(rng.usize(0..members)),
         81..86 => What::NoLeader,

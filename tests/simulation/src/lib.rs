@@ -7,12 +7,14 @@
 //! | [`process`] | a process: a runtime with paused time, that is killed, stands still and has a clock of its own |
 //! | [`faults`] | what happens, and when |
 //! | [`run`] | one run: traffic and faults, then everything settles and is checked |
+//! | [`isolated`] | a run in a process of its own, which repeats its seed |
 //! | [`shrink`] | leaves out of a plan that fails what it fails without |
 //! | [`trace`] | what has happened, in order |
 #![cfg(feature = "etcd")]
 
 pub mod etcd;
 pub mod faults;
+pub mod isolated;
 mod log;
 pub mod network;
 pub mod process;

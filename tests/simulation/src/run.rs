@@ -15,6 +15,7 @@ use std::{
 };
 
 use fastrand::Rng;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use windlass_robustness::{
     invariants,
@@ -64,6 +65,8 @@ pub struct Plan {
     pub ground: Ground,
     /// How many nodes there are.
     pub nodes: usize,
+    /// How many schedules the clients create.
+    pub schedules: u32,
     /// Whether there are two servers and two remote workers.
     pub remote: bool,
     /// How many tasks the clients submit, beside those of other traffic.
@@ -84,7 +87,11 @@ impl Plan {
     /// Draws the plan of a seed.
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let nodes = rng.usize(3..=4);
+        let nodes = match rng.u32(0..8) {
+            0 => 1,
+            1 => 2,
+            _ => rng.usize(3..=4),
+        };
         let over = Duration::from_secs(rng.u64(5..=10));
         let remote = rng.bool();
         let processes = nodes + if remote { SERVERS + WORKERS } else { 0 };
@@ -96,6 +103,7 @@ impl Plan {
             },
             nodes,
             remote,
+            schedules: rng.u32(0..3),
             tasks: rng.usize(30..60),
             over,
             ttl: Duration::from_secs(rng.u64(2..=4)),
@@ -105,7 +113,14 @@ impl Plan {
         }
     }
 
-    /// Runs, in a thread of its own: what a run draws depends on nothing that ran before.
+    /// Leaves out all faults but those of these numbers.
+    pub fn keep_faults(&mut self, kept: &[usize]) {
+        let faults = std::mem::take(&mut self.faults).into_iter().enumerate();
+        let kept = faults.filter(|(number, _)| kept.contains(number));
+        self.faults = kept.map(|(_, fault)| fault).collect();
+    }
+
+    /// Runs, in a thread of its own. Only the first run of a process repeats its seed: see [`isolated`](crate::isolated).
     pub fn run(&self) -> Report {
         let plan = self.clone();
         let ran = thread::Builder::new()
@@ -121,7 +136,7 @@ impl Plan {
 }
 
 /// What a run has shown.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// How many requests went to the members.
     pub requests: u64,
@@ -140,7 +155,7 @@ pub struct Report {
 }
 
 impl Report {
-    fn failed(why: &str) -> Self {
+    pub(crate) fn failed(why: &str) -> Self {
         Self {
             failure: Some(why.to_owned()),
             ..Self::default()
@@ -166,6 +181,7 @@ struct Shared {
     network: Network,
     /// The memory store, in a run on it.
     memory: Option<Memory>,
+    trace: Trace,
     desks: Desks,
     ledger: Ledger,
     lines: Lines,
@@ -259,6 +275,7 @@ impl Driver {
             plan: Arc::new(plan.clone()),
             network,
             memory: (plan.ground == Ground::Memory).then(Memory::new),
+            trace: trace.clone(),
             desks: Desks::new(plan.seed),
             ledger: Ledger::default(),
             lines: Lines::default(),
@@ -405,8 +422,12 @@ impl Driver {
     fn look_after_nodes(&mut self) {
         let is_ending = self.shared.phase() >= Phase::Ending as u8;
         let mut nodes = std::mem::take(&mut self.nodes);
+        // Workers leave by a server, so servers end last.
+        let is_worker = |node: &Node| node.role == Role::Worker && node.process.is_some();
+        let have_workers = nodes.iter().any(is_worker);
         for node in &mut nodes {
-            if is_ending && !node.is_asked {
+            let is_needed = node.role == Role::Server && have_workers;
+            if is_ending && !node.is_asked && !is_needed {
                 node.is_asked = true;
                 node.starts_at = None;
                 node.stop.notify_one();
@@ -448,13 +469,13 @@ impl Driver {
         self.nodes[at].starts_at = Some(self.now + restart);
     }
 
-    fn lines_of(&self, process: Option<usize>, condition: Condition) {
+    fn lines_of(&self, process: Option<usize>, to: Option<usize>, condition: Condition) {
         let processes = match process {
             Some(process) => process..=process,
             None => 0..=self.nodes.len(),
         };
         for process in processes {
-            for member in 0..MEMBERS {
+            for member in (0..MEMBERS).filter(|at| to.is_none_or(|to| to == *at)) {
                 self.shared.network.set(process, member, condition);
             }
         }
@@ -487,7 +508,7 @@ impl Driver {
                 node.stop.notify_one();
                 node.starts_at = Some(self.now + lasts);
             }
-            What::Lines(process, condition) => self.lines_of(*process, *condition),
+            What::Lines(process, to, condition) => self.lines_of(*process, *to, *condition),
             What::Break(process) => self.shared.network.break_all(*process),
             What::Down(member) => {
                 self.shaken("a member is down");
@@ -528,8 +549,8 @@ impl Driver {
         for what in over {
             match what {
                 What::Pause(node) => self.wake(node - 1),
-                What::Lines(process, _) => {
-                    self.lines_of(process, Condition::default());
+                What::Lines(process, to, _) => {
+                    self.lines_of(process, to, Condition::default());
                     if let Some(memory) = &self.shared.memory {
                         memory.heal(process);
                     }

@@ -1,32 +1,32 @@
-//! [`shrink`]: leaves out of a plan that fails what it fails without.
+//! [`shrink`]: leaves out of a run that fails the faults that it fails without.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use crate::run::{Plan, Report};
+use crate::isolated;
 
-/// Returns the plan without the faults that it fails without, and its report. Takes no longer than `within`, and one run.
-pub fn shrink(plan: &Plan, failed: Report, within: Duration) -> (Plan, Report) {
+/// Returns the numbers of faults of a seed with which alone it fails. Takes no longer than `within`, and one run.
+pub fn shrink(program: &Path, seed: u64, faults: usize, within: Duration) -> Vec<usize> {
     let began = Instant::now();
-    let (mut best, mut report) = (plan.clone(), failed);
+    let mut best: Vec<usize> = (0..faults).collect();
     // Half of the faults, then quarters, then single ones.
-    let mut size = best.faults.len().div_ceil(2);
+    let mut size = best.len().div_ceil(2);
     while size > 0 {
         let mut at = 0;
-        while at < best.faults.len() {
+        while at < best.len() {
             if began.elapsed() > within {
-                return (best, report);
+                return best;
             }
             let mut less = best.clone();
-            let end = (at + size).min(less.faults.len());
-            less.faults.drain(at..end);
-            let tried = less.run();
-            if tried.failure.is_some() {
-                (best, report) = (less, tried);
-            } else {
-                at += size;
+            less.drain(at..(at + size).min(best.len()));
+            match isolated::run(program, seed, Some(&less), 0).failure {
+                Some(_) => best = less,
+                None => at += size,
             }
         }
         size /= 2;
     }
-    (best, report)
+    best
 }

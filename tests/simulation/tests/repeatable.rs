@@ -8,9 +8,9 @@
     reason = "a test fails by panicking, and names its seeds"
 )]
 
-use std::env;
+use std::{env, path::Path};
 
-use windlass_simulation::run::{Plan, Report};
+use windlass_simulation::{isolated, run::Report};
 
 /// How many seeds are run twice, by default. `cargo xtask simulate --repeatable` runs fifty.
 const SEEDS: u64 = 2;
@@ -22,9 +22,8 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 fn run(seed: u64) -> Report {
-    let mut plan = Plan::of(seed);
-    plan.trace = usize::MAX;
-    plan.run()
+    let program = Path::new(env!("CARGO_BIN_EXE_windlass-simulate"));
+    isolated::run(program, seed, None, usize::MAX)
 }
 
 #[test]

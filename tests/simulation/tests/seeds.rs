@@ -10,12 +10,13 @@
 
 use std::{
     env,
+    path::Path,
     sync::atomic::{AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use windlass_simulation::{run::Plan, shrink::shrink};
+use windlass_simulation::{isolated, run::Plan, shrink::shrink};
 
 /// How long fresh seeds are run, by default.
 const SECONDS: u64 = 45;
@@ -30,23 +31,29 @@ fn number(variable: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))
 }
 
+/// The program that runs a seed in a process of its own.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_windlass-simulate");
+
 /// Runs a seed; a failure is shrunk and reported with the last lines of its trace.
 fn hold(seed: u64) {
-    let plan = Plan::of(seed);
-    let report = plan.run();
+    let (plan, program) = (Plan::of(seed), Path::new(PROGRAM));
+    let report = isolated::run(program, seed, None, 0);
     if report.failure.is_none() {
         // A run in which nothing happens shows nothing.
         assert!(report.tasks >= plan.tasks, "seed {seed}: {report:?}");
         return;
     }
-    let (mut least, _) = shrink(&plan, report, SHRINK);
-    least.trace = 200;
-    let report = least.run();
+    let least = shrink(program, seed, plan.faults.len(), SHRINK);
+    let report = isolated::run(program, seed, Some(&least), 200);
     panic!(
-        "seed {seed} fails:\n{}\n\nwith these faults alone: {:#?}\n\nthe end of its trace:\n{}\n\nrun `cargo xtask simulate {seed}`",
+        "seed {seed} fails:\n{}\n\nthe end of its trace:\n{}\n\nrun `cargo xtask simulate {seed} --faults {}`",
         report.failure.unwrap_or_default(),
-        least.faults,
-        report.trace.join("\n")
+        report.trace.join("\n"),
+        least
+            .iter()
+            .map(usize::to_string)
+            .collect::<Vec<_>>()
+            .join(",")
     );
 }
 

@@ -41,6 +41,11 @@ fn note_start(state: &mut State, start: &Start) -> Option<Name> {
     if !state.started.insert(name.clone()) {
         return state.has(Fault::StartsTwice).then_some(name);
     }
+    // An answer that comes late may have a run that a later one has replaced.
+    let known = state.claims.get(&(start.id.clone(), start.fence));
+    if known.is_some_and(|claim| claim.held.run > start.run) {
+        return None;
+    }
     // A greater fence means that an earlier claim of the task is over.
     let earlier = |(id, fence): &&(_, _)| *id == start.id && *fence < start.fence;
     let earlier: Vec<_> = state.claims.keys().filter(earlier).cloned().collect();

@@ -32,8 +32,12 @@ class Runs(Items):
             last = max(known.claim["run"] if known else 0, past[0] if past else 0)
             if claim["run"] <= last:
                 continue
-            for other in [one for one in self.runs if one[0] == claim["id"] and one[1] <= claim["fence"]] if known else ():
-                self.drop(self.runs[other])
+            # A server that has not heard of the earlier run may start this one: one handler of a task runs at a time.
+            for other in [one for one in self.runs if one[0] == claim["id"] and one[1] <= claim["fence"]]:
+                if self.runs[other].phase == "ended":
+                    self.drop(self.runs[other])
+                else:
+                    self.lose(*other)
             if claim["kind"] not in self.app.tasks:
                 if len(self.app.tasks) > 1:
                     unreadable = unreadable or f"this worker has no handler of the kind {claim['kind']}"

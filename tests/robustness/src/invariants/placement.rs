@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use windlass::{Task, store::ChangeKind};
+use windlass::{Task, schedule, store::ChangeKind};
 
 use super::Found;
 use crate::{
@@ -21,7 +21,7 @@ struct Takes<'a> {
 
 impl Takes<'_> {
     fn kind(&self, kind: &str) -> bool {
-        let any = kinds::has(kind) || reuse::KINDS.contains(&kind);
+        let any = kinds::has(kind) || reuse::KINDS.contains(&kind) || kind == schedule::KIND;
         if self.kinds.is_empty() {
             any
         } else {

@@ -4,14 +4,21 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use tokio::time::{Instant, sleep};
-use windlass::{Client, NewTask};
+use windlass::{
+    Client, NewTask,
+    schedule::{Missed, Overlap, Schedule},
+    store::Error,
+};
 use windlass_robustness::{
-    BoxError, feed::Feed, plan, settle::settle_tasks, time, traffic::Traffic, world::World,
+    BoxError, feed::Feed, invariants::times, kinds::Job, plan, settle::settle_tasks, time,
+    traffic::Traffic, world::World,
 };
 
 use super::{Ground, Phase, Shared, micros, nodes, remote};
 use crate::process::WallClock;
 
+/// How many times a schedule has.
+const TIMES: u64 = 8;
 /// How long the last task may take to settle, in virtual time.
 const SETTLE: Duration = Duration::from_secs(60);
 
@@ -39,11 +46,16 @@ async fn work(shared: &Shared, clock: Arc<WallClock>) -> Result<World, BoxError>
     let mut rng = Rng::with_seed(plan.seed ^ 0xc11e47);
     let mut tasks = plan::Plan::new(rng.u64(..), Path::new("/nowhere"))
         .with_deadlines()
+        .with_batches()
+        .with_silence(plan.ttl * 2)
         .without_kinds(&["exec"]);
     if plan.remote {
         let new = (0..remote::TASKS).map(|n| NewTask::new(remote::KIND).id(format!("remote-{n}")));
         let new: Result<Vec<_>, _> = new.map(|task| task.idempotent().build()).collect();
         traffic.submit_all(new?).await?;
+    }
+    for n in 0..plan.schedules {
+        schedule(&client, &format!("every-{n}")).await?;
     }
     let until = Instant::now() + plan.over;
     let mut forks = std::iter::repeat_with(|| rng.fork());
@@ -60,7 +72,13 @@ async fn work(shared: &Shared, clock: Arc<WallClock>) -> Result<World, BoxError>
     tokio::time::sleep_until(until).await;
     shared.enter(Phase::Settling);
     settle_tasks(&client, &traffic, SETTLE, || Ok(())).await?;
-    traffic.hear_nodes(plan.ttl * 4).await?;
+    // The lease of a remote worker lasts for 15 s.
+    let leases = if plan.remote {
+        Duration::from_secs(40)
+    } else {
+        plan.ttl * 4
+    };
+    traffic.hear_nodes(leases).await?;
     let settled_at = time::wall();
     shared.enter(Phase::Ending);
     while !shared.is_in(Phase::Reading) {
@@ -78,5 +96,31 @@ async fn work(shared: &Shared, clock: Arc<WallClock>) -> Result<World, BoxError>
     world.ttl = micros(plan.ttl);
     world.settled_at = Some(settled_at);
     world.lost_later = plan.ground == Ground::Etcd;
-    Ok(world)
+    let found = times::check(&world)?;
+    match found.first() {
+        None => Ok(world),
+        Some((schedule, how)) => Err(format!("the schedule {schedule}: {how}").into()),
+    }
+}
+
+/// Creates a schedule of a time each second, which must neither be lost nor fire twice.
+async fn schedule(client: &Client, id: &str) -> Result<(), BoxError> {
+    let job = Job {
+        total: 1,
+        ms: 1,
+        ..Job::default()
+    };
+    let spec = Schedule::new(NewTask::new("steps").props(&job))
+        .every(Duration::from_secs(1), None)
+        .count(TIMES)
+        .overlap(Overlap::Allow(u32::MAX))
+        .missed(Missed::All, Duration::from_secs(3600));
+    loop {
+        match client.schedules().create(id, spec.clone()).await {
+            // An earlier try succeeded.
+            Ok(_) | Err(Error::AlreadyExists { .. }) => return Ok(()),
+            Err(e) if e.is_retryable() => sleep(Duration::from_millis(100)).await,
+            Err(e) => return Err(e.into()),
+        }
+    }
 }

@@ -89,7 +89,7 @@ impl Memory {
     /// Does what a fault of the network or of the members means here.
     pub(super) fn disturb(&self, rng: &mut Rng, what: &What) {
         match what {
-            What::Lines(process, condition) => {
+            What::Lines(process, _, condition) => {
                 for (_, way) in self.ways().iter().filter(|(of, _)| is_of(*process, **of)) {
                     plan(rng, way, condition);
                 }

@@ -44,6 +44,23 @@ enum Request {
     Leave(NodeName, Leave),
 }
 
+impl std::fmt::Display for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Register(_) => f.write_str("to register"),
+            Self::Exchange(_, form) => {
+                let (seq, settled, held) = (form.seq, form.settled, &form.held);
+                write!(f, "for an exchange {seq}, settled {settled}, held {held:?}")
+            }
+            Self::Report(_, form) => {
+                let (seq, settled, items) = (form.seq, form.settled, &form.items);
+                write!(f, "for a report {seq}, settled {settled}: {items:?}")
+            }
+            Self::Leave(..) => f.write_str("to leave"),
+        }
+    }
+}
+
 /// What a server answers.
 #[derive(Debug)]
 enum Answer {

@@ -126,8 +126,9 @@ pub(in crate::run) async fn work(
                 name.ok_or("has not registered")?,
                 form::<Leave>(json!({"secret": worker.0.secret}))?,
             );
-            // The lease ends by itself if nobody answers.
-            worker.ask(leave, PATIENCE).await;
+            while worker.ask(leave.clone(), PATIENCE).await.is_none() {
+                sleep(PAUSE).await;
+            }
             return Ok(());
         }
     }
@@ -149,8 +150,12 @@ impl Worker {
 
     async fn ask(&self, request: Request, within: Duration) -> Option<Answer> {
         let shared = &self.0.shared;
-        let desks: &Desks = &shared.desks;
-        desks.ask(request, within, shared.is_disturbed()).await
+        let (desks, trace): (&Desks, _) = (&shared.desks, &shared.trace);
+        let name = &self.0.own_name;
+        trace.say(|| format!("{name} asks {request}"));
+        let answer = desks.ask(request, within, shared.is_disturbed()).await;
+        trace.say(|| format!("{name} gets {answer:?}"));
+        answer
     }
 
     /// Registers until a server has answered. Fails when it is asked to stop.
@@ -164,7 +169,11 @@ impl Worker {
             let asked = self.ask(Request::Register(request.clone()), PATIENCE);
             let answer = tokio::select! {
                 biased;
-                () = stop.notified() => return Err("it was asked to stop".into()),
+                () = stop.notified() => {
+                    // It may be registered all the same.
+                    self.0.ledger.killed(time::pid());
+                    return Err("it was asked to stop".into());
+                }
                 answer = asked => answer,
             };
             if let Some(Answer::Registered(registered)) = answer {
@@ -268,19 +277,25 @@ impl Worker {
     fn start_all(&self, starts: Vec<Start>) {
         for start in starts {
             let name = (start.id.clone(), start.fence, start.run);
-            if !self.lock().started.insert(name) {
+            let key = (start.id.clone(), start.fence);
+            let is_old = {
+                let mut state = self.lock();
+                let last = state.claims.get(&key).map_or(0, |claim| claim.held.run);
+                !state.started.insert(name) || last > start.run
+            };
+            if is_old {
                 continue;
             }
+            // It replaces what the worker has of earlier claims and runs of the task.
             let earlier: Vec<Key> = {
                 let state = self.lock();
                 let keys = state.claims.keys();
-                let of = |(id, fence): &&Key| *id == start.id && *fence < start.fence;
+                let of = |(id, fence): &&Key| *id == start.id && *fence <= start.fence;
                 keys.filter(of).cloned().collect()
             };
             for key in earlier {
                 self.lose(&key);
             }
-            let key = (start.id.clone(), start.fence);
             let mut held = Held::new(start.id.clone(), start.fence, start.run);
             held.took = start.signals.iter().map(|s| s.order).max().unwrap_or(0);
             let claim = Claim {

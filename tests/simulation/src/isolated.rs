@@ -1,0 +1,30 @@
+//! [`run`]: a run in a process of its own. Some random choices of tokio depend on what the process did before, so only the first
+//! run of a process repeats its seed.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use crate::run::Report;
+
+/// Runs a seed by the program `windlass-simulate`: with the faults of these numbers alone, if they are given.
+pub fn run(program: &Path, seed: u64, faults: Option<&[usize]>, trace: usize) -> Report {
+    let mut command = Command::new(program);
+    command.args(["--one", &seed.to_string(), "--trace", &trace.to_string()]);
+    if let Some(faults) = faults {
+        let numbers: Vec<String> = faults.iter().map(usize::to_string).collect();
+        command.args(["--faults", &numbers.join(",")]);
+    }
+    // A handler that panics on purpose says so on standard error.
+    let done = command.stderr(Stdio::null()).output();
+    let text = match done {
+        Ok(done) => done.stdout,
+        Err(e) => return Report::failed(&format!("{} did not start: {e}", program.display())),
+    };
+    let last = text
+        .rsplit(|byte| *byte == b'\n')
+        .find(|line| !line.is_empty());
+    let report = last.and_then(|line| serde_json::from_slice(line).ok());
+    report.unwrap_or_else(|| Report::failed("the process of the run crashed"))
+}
