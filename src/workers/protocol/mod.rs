@@ -282,8 +282,7 @@ pub struct Start {
     pub id: TaskId,
     /// The fence of the claim.
     pub fence: Fence,
-    /// The version of the state from which the run starts. A greater one replaces an earlier run of the same claim,
-    /// whose end was reported.
+    /// The version of the state from which the run starts. A greater one replaces an earlier run of the same claim.
     pub run: u64,
     /// The time when the server sent the run, by the clock by which it judges wake-ups.
     pub now: Timestamp,

@@ -29,6 +29,7 @@ pub mod chaos;
 pub mod cluster;
 pub mod damage;
 pub mod disturb;
+pub mod exec_lines;
 pub mod feed;
 pub mod ground;
 pub mod http;

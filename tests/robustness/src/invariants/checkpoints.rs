@@ -9,8 +9,9 @@ use windlass::{
 
 use super::Found;
 use crate::{
+    exec_lines::ExecSaid,
     witness::Said,
-    world::{ExecSaid, Subject, World},
+    world::{Subject, World},
 };
 
 /// What was witnessed of one task, in order of time.

@@ -16,8 +16,9 @@ use super::{
     missed::{START, has_deadline, missed, missed_deadline},
 };
 use crate::{
+    exec_lines::ExecSaid,
     witness::Said,
-    world::{ExecSaid, Subject, World},
+    world::{Subject, World},
 };
 
 /// How long after a deadline a parked task may be live: a node claims it and writes its failure.

@@ -5,7 +5,10 @@ use serde::Deserialize;
 use windlass::{TaskStatus, store::ChangeKind};
 
 use super::Found;
-use crate::world::{ExecSaid, Subject, World};
+use crate::{
+    exec_lines::ExecSaid,
+    world::{Subject, World},
+};
 
 /// What the result of a command has of it.
 #[derive(Debug, Deserialize)]

@@ -12,8 +12,9 @@ use windlass::{Fence, TaskId};
 
 use super::Found;
 use crate::{
+    exec_lines::{ExecLine, ExecSaid},
     witness::Said,
-    world::{ExecLine, ExecSaid, World},
+    world::World,
 };
 
 pub(super) fn check(world: &World) -> Found {

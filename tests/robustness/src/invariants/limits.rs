@@ -15,10 +15,7 @@ use windlass::{
 };
 
 use super::Found;
-use crate::{
-    witness::Said,
-    world::{ExecSaid, World},
-};
+use crate::{exec_lines::ExecSaid, witness::Said, world::World};
 
 /// One claim that ran, by the numbers of changes: it ends in the change `to`.
 #[derive(Debug, Clone, Copy)]

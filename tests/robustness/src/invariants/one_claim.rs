@@ -9,10 +9,7 @@ use windlass::{
 };
 
 use super::Found;
-use crate::{
-    witness::Said,
-    world::{ExecSaid, World},
-};
+use crate::{exec_lines::ExecSaid, witness::Said, world::World};
 
 /// What is known of the lease of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

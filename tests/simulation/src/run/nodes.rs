@@ -12,7 +12,7 @@ use windlass::{
 };
 use windlass_robustness::{BoxError, kinds, late::Late, reuse, terms::Terms, witness::Journal};
 
-use super::{Role, Shared, remote};
+use super::{Shared, driver::Role, remote};
 use crate::{network::Network, process::WallClock};
 
 /// How long the writes of a node take to reach its store, at most.

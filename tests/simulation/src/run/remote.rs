@@ -1,7 +1,9 @@
 //! Servers with remote workers: the production `Workers` in the process of a server, and workers that reach it by lines with
 //! faults: requests are late, lost, doubled, or their answers are.
 
+mod claims;
 mod ledger;
+mod reports;
 mod worker;
 
 use std::{

@@ -1,25 +1,21 @@
 //! A remote worker that follows the duties of docs/reference/workers.md, without threads.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use serde_json::json;
 use tokio::{
-    sync::{Notify, oneshot},
-    task::JoinHandle,
+    sync::Notify,
     time::{Instant, sleep},
 };
 use windlass::{
-    Command, Fence, Json, NodeName, TaskId,
+    Command, NodeName,
     workers::{
         WorkerError,
-        protocol::{
-            Exchange, Exchanged, Held, Item, Leave, Register, ReportItems, ResultCode, RunPhase,
-            Signalled, Start, What,
-        },
+        protocol::{Exchange, Exchanged, Held, Leave, Register, RunPhase, Signalled, Start, What},
     },
 };
 use windlass_robustness::{
@@ -27,67 +23,22 @@ use windlass_robustness::{
     witness::{Journal, Said},
 };
 
-use super::{Answer, Desks, KIND, Ledger, Request, STEPS};
+use super::{
+    Answer, Desks, KIND, Request,
+    claims::{Claim, Inner, Key, Out, State},
+};
 use crate::run::Shared;
 
 /// How long after the last renewal the lease ends: the least that servers accept.
 const TTL: Duration = Duration::from_secs(15);
 /// How much longer than the wait of an exchange an answer may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 /// The pause after a failure.
-const PAUSE: Duration = Duration::from_millis(100);
-
-type Key = (TaskId, Fence);
-
-/// A report that is not answered.
-struct Out {
-    what: What,
-    /// Its number, once it was sent.
-    n: Option<u64>,
-    /// Who waits for the answer.
-    to: Option<oneshot::Sender<bool>>,
-}
-
-/// A claim of the worker.
-struct Claim {
-    held: Held,
-    start: Start,
-    /// The number of the last report that is not refused.
-    n: u64,
-    /// The reports that are not answered.
-    out: VecDeque<Out>,
-    stop_at: Option<Instant>,
-    /// The orders of the signals that the handler has not answered.
-    signals: Vec<u64>,
-    handler: Option<JoinHandle<()>>,
-}
-
-#[derive(Default)]
-struct State {
-    name: Option<NodeName>,
-    seq: u64,
-    open: BTreeSet<u64>,
-    /// When each exchange was sent.
-    sent: BTreeMap<u64, Instant>,
-    renewed: Option<Instant>,
-    claims: BTreeMap<Key, Claim>,
-    started: BTreeSet<(TaskId, Fence, u64)>,
-    drain: bool,
-}
-
-struct Inner {
-    shared: Shared,
-    secret: String,
-    own_name: String,
-    ledger: Ledger,
-    state: Mutex<State>,
-    /// Notified when there is something to report.
-    reports: Notify,
-}
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// One worker. Clones share it.
 #[derive(Clone)]
-struct Worker(Arc<Inner>);
+pub(super) struct Worker(pub(super) Arc<Inner>);
 
 /// What the process of a worker does, until it is asked to stop.
 pub(in crate::run) async fn work(
@@ -126,10 +77,12 @@ pub(in crate::run) async fn work(
                 name.ok_or("has not registered")?,
                 form::<Leave>(json!({"secret": worker.0.secret}))?,
             );
-            while worker.ask(leave.clone(), PATIENCE).await.is_none() {
-                sleep(PAUSE).await;
+            loop {
+                match worker.ask(leave.clone(), PATIENCE).await {
+                    Some(Answer::Left) => return Ok(()),
+                    _ => sleep(PAUSE).await,
+                }
             }
-            return Ok(());
         }
     }
 }
@@ -139,16 +92,18 @@ fn signal(of: &Signalled) -> Option<u64> {
     matches!(of.command, Command::Signal(_)).then_some(of.order)
 }
 
-fn form<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> Result<T, BoxError> {
+pub(super) fn form<T: serde::de::DeserializeOwned>(
+    value: serde_json::Value,
+) -> Result<T, BoxError> {
     Ok(serde_json::from_value(value)?)
 }
 
 impl Worker {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, request: Request, within: Duration) -> Option<Answer> {
+    pub(super) async fn ask(&self, request: Request, within: Duration) -> Option<Answer> {
         let shared = &self.0.shared;
         let (desks, trace): (&Desks, _) = (&shared.desks, &shared.trace);
         let name = &self.0.own_name;
@@ -190,7 +145,7 @@ impl Worker {
     }
 
     /// Takes the number of the next request, with that up to which all are settled.
-    fn next(&self, is_exchange: bool) -> (u64, u64, Option<NodeName>) {
+    pub(super) fn next(&self, is_exchange: bool) -> (u64, u64, Option<NodeName>) {
         let mut state = self.lock();
         state.seq += 1;
         let seq = state.seq;
@@ -274,7 +229,7 @@ impl Worker {
     }
 
     /// Starts runs, each at most once.
-    fn start_all(&self, starts: Vec<Start>) {
+    pub(super) fn start_all(&self, starts: Vec<Start>) {
         for start in starts {
             let name = (start.id.clone(), start.fence, start.run);
             let key = (start.id.clone(), start.fence);
@@ -318,151 +273,6 @@ impl Worker {
             if let Some(claim) = self.lock().claims.get_mut(&key) {
                 claim.handler = Some(handler);
             }
-        }
-    }
-
-    /// The handler: checkpoints, further runs and sleeps.
-    async fn handle(&self, start: Start, key: Key, mut step: u64) {
-        let returned = loop {
-            if step >= STEPS {
-                break json!({"message": "complete", "result": step});
-            }
-            sleep(Duration::from_millis(fastrand::u64(2..120))).await;
-            let is_stopped = {
-                let state = self.lock();
-                let claim = state.claims.get(&key);
-                claim.is_none_or(|claim| claim.stop_at.is_some())
-            };
-            if is_stopped {
-                break json!({"message": "release"});
-            }
-            let signals = {
-                let mut state = self.lock();
-                let claim = state.claims.get_mut(&key);
-                claim.map_or_else(Vec::new, |claim| std::mem::take(&mut claim.signals))
-            };
-            for signal in signals {
-                let reply = json!({"signal": signal, "reply": step});
-                let Ok(reply) = serde_json::from_value(reply) else {
-                    return;
-                };
-                self.report(&key, What::Answer(reply)).await;
-            }
-            step += 1;
-            match step % 3 {
-                0 => break json!({"message": "run", "data": step}),
-                1 => break json!({"message": "sleep", "until": "in 20ms", "data": step}),
-                _ => {}
-            }
-            let Ok(data) = Json::new("data", &step) else {
-                return;
-            };
-            if !self.report(&key, What::Checkpoint(data)).await {
-                break json!({"message": "release"});
-            }
-            self.0.ledger.acknowledged(&start, step);
-        };
-        self.0.ledger.ends(&start);
-        if let Some(claim) = self.lock().claims.get_mut(&key) {
-            claim.held.phase = RunPhase::Ended;
-        }
-        if let Ok(returned) = Json::new("return", &returned) {
-            self.report(&key, What::Return(returned)).await;
-        }
-    }
-
-    /// Reports, and waits for the answer: whether it is stored.
-    async fn report(&self, key: &Key, what: What) -> bool {
-        let (to, answer) = oneshot::channel();
-        match self.lock().claims.get_mut(key) {
-            Some(claim) => claim.out.push_back(Out {
-                what,
-                n: None,
-                to: Some(to),
-            }),
-            None => return false,
-        }
-        self.0.reports.notify_one();
-        answer.await.unwrap_or(false)
-    }
-
-    /// Sends reports until the lease is over.
-    async fn report_on(&self) {
-        loop {
-            let items: Vec<Item> = {
-                let mut state = self.lock();
-                let mut items = Vec::new();
-                for claim in state.claims.values_mut() {
-                    let Some(front) = claim.out.front_mut() else {
-                        continue;
-                    };
-                    let number = *front.n.get_or_insert_with(|| {
-                        claim.n += 1;
-                        claim.n
-                    });
-                    items.push(Item::new(&claim.held, number, front.what.clone()));
-                }
-                items
-            };
-            if items.is_empty() {
-                self.0.reports.notified().await;
-                continue;
-            }
-            let (seq, settled, name) = self.next(false);
-            let wanted = !self.lock().drain;
-            let request = form::<ReportItems>(json!({
-                "secret": self.0.secret, "seq": seq, "settled": settled, "items": items,
-                "claims_wanted": wanted,
-            }));
-            let (Some(name), Ok(request)) = (name, request) else {
-                return;
-            };
-            let answer = self.ask(Request::Report(name, request), PATIENCE).await;
-            let mut again = true;
-            match answer {
-                Some(Answer::Reported(answer)) => {
-                    again = false;
-                    for result in &answer.results {
-                        again |= result.result == ResultCode::Retry;
-                        let key = (result.id.clone(), result.fence);
-                        self.result(&key, result.n, result.result);
-                    }
-                    self.start_all(answer.claims);
-                }
-                Some(Answer::Refused(WorkerError::Over(_))) => return,
-                _ => {}
-            }
-            self.lock().open.remove(&seq);
-            if again {
-                sleep(PAUSE).await;
-            }
-        }
-    }
-
-    fn result(&self, key: &Key, n: u64, result: ResultCode) {
-        let mut state = self.lock();
-        let Some(claim) = state.claims.get_mut(key) else {
-            return;
-        };
-        let is_it = |front: &&Out| front.n == Some(n);
-        let Some(front) = claim.out.front().filter(is_it) else {
-            return;
-        };
-        let ends = matches!(front.what, What::Return(_) | What::Aborted);
-        match result {
-            ResultCode::Retry => return,
-            ResultCode::Lost => {
-                drop(state);
-                return self.lose(key);
-            }
-            ResultCode::Refused if !ends => claim.n -= 1,
-            _ => {}
-        }
-        if let Some(to) = claim.out.pop_front().and_then(|front| front.to) {
-            let _ = to.send(result == ResultCode::Applied);
-        }
-        if ends {
-            state.claims.remove(key);
         }
     }
 
@@ -518,7 +328,7 @@ impl Worker {
         self.0.reports.notify_one();
     }
 
-    fn lose(&self, key: &Key) {
+    pub(super) fn lose(&self, key: &Key) {
         if let Some(claim) = self.lock().claims.remove(key) {
             if let Some(handler) = claim.handler {
                 handler.abort();

@@ -1,0 +1,163 @@
+//! The faults of a run: how each begins and ends.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use windlass_robustness::witness::Said;
+
+use super::{
+    CALM, MEMBERS, TURN,
+    driver::{Driver, Role},
+};
+use crate::{
+    faults::{Fault, What},
+    network::Condition,
+};
+
+impl Driver {
+    fn kill(&mut self, at: usize, restart: Duration) {
+        let node = &mut self.nodes[at];
+        if let Some(process) = node.process.take() {
+            let pid = process.pid;
+            node.journal.close();
+            process.kill();
+            node.is_paused = false;
+            match node.role {
+                Role::Node => {}
+                Role::Server => self.shared.desks.close(node.number),
+                Role::Worker => self.shared.ledger.killed(pid),
+            }
+            self.trace.say(|| format!("process {pid} is killed"));
+            self.witness(pid, Said::Killed);
+        }
+        self.nodes[at].starts_at = Some(self.now + restart);
+    }
+
+    fn lines_of(&self, process: Option<usize>, to: Option<usize>, condition: Condition) {
+        let processes = match process {
+            Some(process) => process..=process,
+            None => 0..=self.nodes.len(),
+        };
+        for process in processes {
+            for member in (0..MEMBERS).filter(|at| to.is_none_or(|to| to == *at)) {
+                self.shared.network.set(process, member, condition);
+            }
+        }
+    }
+
+    pub(super) fn begin(&mut self, fault: Fault) {
+        let Fault { lasts, what, .. } = fault;
+        self.trace.say(|| format!("fault: {what:?} for {lasts:?}"));
+        if let Some(memory) = &self.shared.memory {
+            memory.disturb(&mut self.rng, &what);
+        }
+        match &what {
+            What::Kill(node) => self.kill(*node - 1, lasts),
+            What::KillAll => (0..self.nodes.len()).for_each(|at| self.kill(at, lasts)),
+            What::Pause(node) => {
+                let node = &mut self.nodes[*node - 1];
+                // A worker that stands still beyond its lease may overlap with the next one for a moment.
+                if let Some(process) = &node.process
+                    && !node.is_paused
+                    && node.role != Role::Worker
+                {
+                    node.is_paused = true;
+                    let pid = process.pid;
+                    self.witness(pid, Said::Stopped);
+                }
+            }
+            What::Stop(node) => {
+                let node = &mut self.nodes[*node - 1];
+                node.is_asked = true;
+                node.stop.notify_one();
+                node.starts_at = Some(self.now + lasts);
+            }
+            What::Lines(process, to, condition) => self.lines_of(*process, *to, *condition),
+            What::Break(process) => self.shared.network.break_all(*process),
+            What::Down(member) => {
+                self.shaken("a member is down");
+                self.shared.network.set_down(*member, true);
+            }
+            What::NoLeader => {
+                self.shaken("there is no leader");
+                self.servers.set_leader(false);
+            }
+            What::Full => self.servers.set_full(true),
+            // The feed of the clients has to see every change: it is never compacted away under it.
+            What::Compact(_) if self.now < self.disturbed_until => {}
+            What::Compact(kept) => self.servers.compact_but(*kept),
+            What::Clock(node, ahead) => {
+                let clock = &self.nodes[*node - 1].ahead;
+                clock.store(*ahead, Ordering::Relaxed);
+            }
+        }
+        if what.is_of_clients() {
+            self.disturbed_until = self.disturbed_until.max(self.now + lasts + CALM);
+        }
+        self.ends.push((self.now + lasts, what));
+    }
+
+    fn shaken(&self, how: &str) {
+        let how = how.to_owned();
+        self.witness(1, Said::Shaken { how });
+    }
+
+    pub(super) fn end_what_is_over(&mut self) {
+        let now = self.now;
+        let over: Vec<What> = {
+            let (over, going): (Vec<_>, Vec<_>) =
+                self.ends.drain(..).partition(|(at, _)| *at <= now);
+            self.ends = going;
+            over.into_iter().map(|(_, what)| what).collect()
+        };
+        for what in over {
+            match what {
+                What::Pause(node) => self.wake(node - 1),
+                What::Lines(process, to, _) => {
+                    self.lines_of(process, to, Condition::default());
+                    if let Some(memory) = &self.shared.memory {
+                        memory.heal(process);
+                    }
+                }
+                What::Down(member) => self.shared.network.set_down(member, false),
+                What::NoLeader => self.servers.set_leader(true),
+                What::Full => self.servers.set_full(false),
+                What::Clock(node, _) => self.nodes[node - 1].ahead.store(0, Ordering::Relaxed),
+                What::Kill(_) | What::KillAll | What::Stop(_) => {}
+                What::Break(_) | What::Compact(_) => {}
+            }
+        }
+    }
+
+    fn wake(&mut self, at: usize) {
+        let now = self.now;
+        let node = &mut self.nodes[at];
+        if let Some(process) = &mut node.process
+            && node.is_paused
+        {
+            node.is_paused = false;
+            let pid = process.pid;
+            process.wake(now - TURN);
+            self.witness(pid, Said::Continued);
+        }
+    }
+
+    /// Ends every fault.
+    pub(super) fn heal(&mut self) {
+        self.trace.say(|| "all faults end".to_owned());
+        self.ends.clear();
+        self.shared.network.heal();
+        if let Some(memory) = &self.shared.memory {
+            memory.heal(None);
+        }
+        self.servers.set_leader(true);
+        self.servers.set_full(false);
+        for at in 0..self.nodes.len() {
+            self.wake(at);
+            let node = &mut self.nodes[at];
+            node.ahead.store(0, Ordering::Relaxed);
+            if node.process.is_none() || node.is_asked {
+                node.starts_at = Some(self.now);
+            }
+        }
+    }
+}
