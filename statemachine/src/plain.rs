@@ -38,6 +38,8 @@ impl Wrong {
     /// Returns an error about the field of the object that is wrong, or else about `whole`.
     pub fn into_invalid(self, whole: &'static str) -> Invalid {
         let Self { path, name, reason } = self;
+        // A field may have the empty name, which an error cannot name.
+        let name = name.filter(|name| !name.is_empty());
         let end = path.find(['.', '[']).unwrap_or(path.len());
         let (root, rest) = path.split_at(end);
         match (root, rest.trim_start_matches('.'), name) {
@@ -140,9 +142,12 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
             .iter()
             .find_map(|start| quoted(inner.strip_prefix(start)?))
             .map(|(name, _)| name.to_owned());
-        // The last part of the path is the unknown field itself, which the reason already names.
+        // The last part of the path is the unknown field itself, which the reason already names. The name may have a dot.
         let path = match inner.starts_with("unknown field") {
-            true => path.rsplit_once('.').map_or("", |(parent, _)| parent),
+            true => match name.as_deref().and_then(|name| path.strip_suffix(name)) {
+                Some(parent) => parent.trim_end_matches('.'),
+                None => path.rsplit_once('.').map_or("", |(parent, _)| parent),
+            },
             false => path.trim_matches('?').trim_end_matches('.'),
         };
         // The error comes from a check of windlass that has already named the field.
@@ -229,6 +234,19 @@ pub fn unknown_field<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -
             "'{name}' is not a field; the fields are {}",
             known.join(", ")
         ),
+    }
+}
+
+/// Returns the error for a field that does not exist in an object, about the object for a field without a name.
+pub(crate) fn unknown_in<'a>(
+    whole: &'static str,
+    name: String,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Invalid {
+    let reason = unknown_field(&name, known);
+    match name.is_empty() {
+        true => Invalid::new(whole, reason),
+        false => Invalid::new(name, reason),
     }
 }
 
@@ -367,6 +385,11 @@ mod tests {
                 r#"{"colour":"blue"}"#,
                 "colour: 'blue' is not one of red, green",
             ),
+            // Regression: the part before the dot was named as the field.
+            (
+                r#"{"count.x":1}"#,
+                "'count.x' is not a field; write 'count', if that is the one",
+            ),
             (
                 "{",
                 "is not JSON: EOF while parsing an object at character 1",
@@ -381,5 +404,17 @@ mod tests {
             assert_eq!(error.to_string(), says, "{text}");
         }
         let _ = (Colour::Red, Colour::Green);
+    }
+
+    /// Regression: the error about a field with the empty name named no field.
+    #[test]
+    fn a_field_without_a_name_is_an_error_of_the_whole() {
+        let refused = object::<Sample>(r#"{"":1}"#).unwrap_err();
+        let refused = refused.into_invalid("sample");
+        assert_eq!(refused.field(), "sample");
+        assert!(
+            refused.reason().starts_with("'' is not a field"),
+            "{refused}"
+        );
     }
 }
