@@ -101,5 +101,5 @@ fn password(url: &str) -> Option<(&str, &str)> {
     let (login, _) = rest.rsplit_once('@')?;
     login
         .split_once(':')
-        .filter(|(_, secret)| secret.len() > 12)
+        .filter(|(_, secret)| secret.len() > 12 && url.matches(*secret).count() == 1)
 }
