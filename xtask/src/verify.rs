@@ -94,8 +94,8 @@ fn check_versions(_: &Path, failed: &mut Vec<String>) {
     failed.extend(python::check_versions(&root()));
 }
 
-/// Formats the programs of `benches/peers/` and of `fuzz/`, each its own workspace. It needs none of their dependencies; lints would
-/// build them all.
+/// Formats the programs of `benches/peers/` and of `fuzz/`, each its own workspace. It needs none of their dependencies;
+/// lints would build them all.
 pub(crate) fn rustfmt_of_peers() -> Command {
     let folder = root().join("benches/peers");
     let mut rustfmt = Command::new("rustfmt");
