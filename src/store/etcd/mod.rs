@@ -42,7 +42,7 @@ mod write;
 #[doc(hidden)]
 pub use client::connector::Connector;
 pub use client::options::Options;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use schema::fuzzing::check_values;
 pub use state_store::EtcdStates;
