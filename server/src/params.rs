@@ -199,8 +199,17 @@ impl Params {
             [one] => format!("; it has {one}"),
             all => format!("; it has {}", all.join(", ")),
         };
-        let what = format!("is not a parameter of this request{known}");
-        Err(Problem::invalid(name, what))
+        match name.is_empty() {
+            true => {
+                let what =
+                    format!("has a parameter without a name, which this request has not{known}");
+                Err(Problem::invalid("query", what))
+            }
+            false => {
+                let what = format!("is not a parameter of this request{known}");
+                Err(Problem::invalid(name, what))
+            }
+        }
     }
 }
 
@@ -306,7 +315,22 @@ fn read_props_at(text: &str) -> Result<(String, Json), Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::encoded;
+    use super::{Params, encoded};
+
+    /// Regression: the refusal named no field.
+    #[test]
+    fn a_parameter_without_a_name_is_an_error_of_the_query() {
+        let params = Params {
+            left: vec![(String::new(), "mail".to_owned())],
+            known: vec!["kind".to_owned()],
+        };
+        let refused = params.end().unwrap_err();
+        assert!(
+            refused
+                .detail()
+                .starts_with("query: has a parameter without a name")
+        );
+    }
 
     #[test]
     fn a_kind_is_one_part_of_a_query() {

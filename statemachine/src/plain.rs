@@ -38,6 +38,8 @@ impl Wrong {
     /// Returns an error about the field of the object that is wrong, or else about `whole`.
     pub fn into_invalid(self, whole: &'static str) -> Invalid {
         let Self { path, name, reason } = self;
+        // A field may have the empty name, which an error cannot name.
+        let name = name.filter(|name| !name.is_empty());
         let end = path.find(['.', '[']).unwrap_or(path.len());
         let (root, rest) = path.split_at(end);
         match (root, rest.trim_start_matches('.'), name) {
@@ -136,13 +138,16 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
         let path = e.path().to_string();
         let inner = e.inner().to_string();
         let reason = words(e.inner());
-        let name = ["unknown field ", "missing field "]
-            .iter()
-            .find_map(|start| quoted(inner.strip_prefix(start)?))
-            .map(|(name, _)| name.to_owned());
-        // The last part of the path is the unknown field itself, which the reason already names.
+        let unknown = || unknown(&inner).filter(|(kind, ..)| *kind == "field");
+        let missing = || quoted(inner.strip_prefix("missing field ")?);
+        let name = unknown().map(|(_, name, _)| name.to_owned());
+        let name = name.or_else(|| missing().map(|(name, _)| name.to_owned()));
+        // The last part of the path is the unknown field itself, which the reason already names. The name may have a dot.
         let path = match inner.starts_with("unknown field") {
-            true => path.rsplit_once('.').map_or("", |(parent, _)| parent),
+            true => match name.as_deref().and_then(|name| path.strip_suffix(name)) {
+                Some(parent) => parent.trim_end_matches('.'),
+                None => path.rsplit_once('.').map_or("", |(parent, _)| parent),
+            },
             false => path.trim_matches('?').trim_end_matches('.'),
         };
         // The error comes from a check of windlass that has already named the field.
@@ -184,7 +189,8 @@ pub fn words(error: &serde_json::Error) -> String {
         .rsplit_once(" at line ")
         .map_or(&*text, |(text, _)| text);
     let is_not = |rest: &str| {
-        let (found, wanted) = rest.split_once(", expected ")?;
+        // The found text may contain the word itself.
+        let (found, wanted) = rest.rsplit_once(", expected ")?;
         Some(format!("is {}, not {}", found_in(found), wanted_as(wanted)))
     };
     let invalid = text
@@ -232,6 +238,19 @@ pub fn unknown_field<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -
     }
 }
 
+/// Returns the error for a field that does not exist in an object, about the object for a field without a name.
+pub(crate) fn unknown_in<'a>(
+    whole: &'static str,
+    name: String,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Invalid {
+    let reason = unknown_field(&name, known);
+    match name.is_empty() {
+        true => Invalid::new(whole, reason),
+        false => Invalid::new(name, reason),
+    }
+}
+
 /// Returns the known name that is most similar to this one, if one is similar.
 ///
 /// # Example
@@ -257,11 +276,11 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
     rest.split_once('`')
 }
 
-/// Reads "unknown field `x`, expected one of `a`, `b`": the word, the name and the known ones.
+/// Reads "unknown field `x`, expected one of `a`, `b`": the word, the name and the known ones. The name may have any character.
 fn unknown(text: &str) -> Option<(&str, &str, Vec<&str>)> {
-    let rest = text.strip_prefix("unknown ")?;
-    let (kind, _) = rest.split_once(' ')?;
-    let (name, mut rest) = quoted(rest)?;
+    let (kind, rest) = text.strip_prefix("unknown ")?.split_once(" `")?;
+    let ends = ["`, expected ", "`, there are no "];
+    let (name, mut rest) = ends.iter().find_map(|end| rest.rsplit_once(end))?;
     let mut known = Vec::new();
     while let Some((one, after)) = quoted(rest) {
         known.push(one);
@@ -307,79 +326,4 @@ fn wanted_as(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{collections::BTreeMap, path::PathBuf};
-
-    use serde::Deserialize;
-
-    use super::*;
-
-    #[derive(Debug, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Sample {
-        #[serde(default)]
-        #[allow(dead_code, reason = "read only to be refused")]
-        count: u8,
-        #[serde(default)]
-        #[allow(dead_code, reason = "read only to be refused")]
-        names: Vec<String>,
-        #[serde(default)]
-        #[allow(dead_code, reason = "read only to be refused")]
-        env: BTreeMap<String, PathBuf>,
-        #[serde(default)]
-        #[allow(dead_code, reason = "read only to be refused")]
-        colour: Option<Colour>,
-    }
-
-    #[derive(Debug, Deserialize)]
-    #[serde(rename_all = "lowercase")]
-    enum Colour {
-        Red,
-        Green,
-    }
-
-    #[test]
-    fn an_error_is_in_the_words_of_json() {
-        for (text, says) in [
-            ("[]", "is an array, not an object"),
-            ("null", "is null, not an object"),
-            (r#""x""#, r#"is "x", not an object"#),
-            (
-                r#"{"count":256}"#,
-                "count: is 256, not a whole number from 0 to 255",
-            ),
-            (r#"{"names":["a",1]}"#, "names[1]: is 1, not text in quotes"),
-            (r#"{"names":{}}"#, "names: is an object, not an array"),
-            (r#"{"env":[]}"#, "env: is an array, not an object"),
-            (
-                r#"{"env":{"A":true}}"#,
-                "env.A: is true, not text in quotes",
-            ),
-            (
-                r#"{"name":["a"]}"#,
-                "'name' is not a field; write 'names', if that is the one",
-            ),
-            (
-                r#"{"xyz":["a"]}"#,
-                "'xyz' is not a field; the fields are count, names, env, colour",
-            ),
-            (
-                r#"{"colour":"blue"}"#,
-                "colour: 'blue' is not one of red, green",
-            ),
-            (
-                "{",
-                "is not JSON: EOF while parsing an object at character 1",
-            ),
-            ("{} x", "is not JSON: trailing characters at character 4"),
-            (
-                "noise",
-                "is not JSON: neither true, false, null nor text in quotes at character 2",
-            ),
-        ] {
-            let error = object::<Sample>(text).unwrap_err();
-            assert_eq!(error.to_string(), says, "{text}");
-        }
-        let _ = (Colour::Red, Colour::Green);
-    }
-}
+mod tests;

@@ -94,8 +94,8 @@ fn check_versions(_: &Path, failed: &mut Vec<String>) {
     failed.extend(python::check_versions(&root()));
 }
 
-/// Formats the programs of `benches/peers/`, each its own workspace. It needs none of their dependencies; lints would
-/// build them all.
+/// Formats the programs of `benches/peers/` and of `fuzz/`, each its own workspace. It needs none of their dependencies;
+/// lints would build them all.
 pub(crate) fn rustfmt_of_peers() -> Command {
     let folder = root().join("benches/peers");
     let mut rustfmt = Command::new("rustfmt");
@@ -104,20 +104,32 @@ pub(crate) fn rustfmt_of_peers() -> Command {
         let sources = ["src/main.rs", "src/lib.rs"].map(|file| program.path().join(file));
         rustfmt.args(sources.iter().filter(|file| file.is_file()));
     }
+    let targets = std::fs::read_dir(root().join("fuzz/fuzz_targets"));
+    rustfmt.args(
+        targets
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|target| target.path()),
+    );
     rustfmt
 }
 
-/// The lock files of the programs of windlass in `benches/peers/`, which are outside of the workspace: a new dependency of
-/// the library has to be in them too.
+/// The lock files of the programs of windlass in `benches/peers/` and `fuzz/`, which are outside of the workspace: a new
+/// dependency of the library has to be in them too.
 fn check_locks(protoc: &Path, failed: &mut Vec<String>) {
-    for program in ["windlass", "windlass-etcd"] {
-        let manifest = root().join("benches/peers").join(program);
+    for program in [
+        "benches/peers/windlass",
+        "benches/peers/windlass-etcd",
+        "fuzz",
+    ] {
+        let manifest = root().join(program);
         let mut metadata = cargo_with(protoc, &["metadata", "--locked", "--format-version", "1"]);
         metadata
             .arg("--manifest-path")
             .arg(manifest.join("Cargo.toml"))
             .stdout(Stdio::null());
-        let what = format!("the lock file of benches/peers/{program}");
+        let what = format!("the lock file of {program}");
         note(&what, &mut metadata, failed);
     }
 }

@@ -42,5 +42,8 @@ mod write;
 #[doc(hidden)]
 pub use client::connector::Connector;
 pub use client::options::Options;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub use schema::fuzzing::check_values;
 pub use state_store::EtcdStates;
 pub use store::EtcdStore;

@@ -11,6 +11,8 @@ use crate::{Invalid, Json, plain, time};
 /// The fields that were not read yet, each as its JSON text.
 pub(super) struct Fields {
     pub(super) left: BTreeMap<String, Box<RawValue>>,
+    /// What errors about the whole object name as their field.
+    whole: &'static str,
     /// A complete object, which the error of a missing field shows.
     pub(super) example: &'static str,
 }
@@ -30,7 +32,11 @@ impl Fields {
             true => Invalid::new(whole, format!("{wrong}; {example}")),
             false => Invalid::new(whole, wrong.to_string()),
         })?;
-        Ok(Self { left, example })
+        Ok(Self {
+            left,
+            whole,
+            example,
+        })
     }
 
     /// Reads a field; `None` for one that is missing or `null`.
@@ -97,21 +103,22 @@ impl Fields {
     pub(super) fn end<'a>(self, known: impl IntoIterator<Item = &'a str>) -> Result<(), Invalid> {
         match self.left.into_keys().next() {
             None => Ok(()),
-            Some(name) => {
-                let reason = plain::unknown_field(&name, known);
-                Err(Invalid::new(name, reason))
-            }
+            Some(name) => Err(plain::unknown_in(self.whole, name, known)),
         }
     }
 
     /// Returns the JSON object of the fields that were not read yet.
     pub(super) fn text(&self) -> String {
-        self.text_without("")
+        self.text_of(|_| true)
     }
 
     /// Returns the same object without the field `left_out`.
     pub(super) fn text_without(&self, left_out: &str) -> String {
-        let fields = self.left.iter().filter(|(name, _)| *name != left_out);
+        self.text_of(|name| name != left_out)
+    }
+
+    fn text_of(&self, has: impl Fn(&str) -> bool) -> String {
+        let fields = self.left.iter().filter(|(name, _)| has(name));
         let fields = fields.map(|(name, value)| {
             let name = Value::from(name.as_str());
             format!("{name}:{}", value.get())

@@ -29,8 +29,11 @@ const IN: &str = "in ";
 /// ```
 pub fn read_moment(field: &'static str, text: &str, now: Timestamp) -> Result<Timestamp, Invalid> {
     let wake = read_wake(field, text)?;
-    wake.resolve(now)
-        .map_err(|e| Invalid::new(field, e.reason()))
+    wake.resolve(now).map_err(|_| {
+        let last = time::LAST;
+        let reason = format!("'{text}' is beyond {last}; give a shorter length of time");
+        Invalid::new(field, reason)
+    })
 }
 
 /// Reads a duration such as `90s`, `15m`, `1h30m` or `7d`.
@@ -129,7 +132,11 @@ mod tests {
     fn a_time_beyond_the_last_one_names_the_field() {
         let error = read_moment("due", "in 90000000h", Timestamp::UNIX_EPOCH).unwrap_err();
         assert_eq!(error.field(), "due");
-        assert!(error.reason().starts_with("is beyond "), "{error}");
+        // Regression: the error did not name the time, and advised to sleep for a shorter one.
+        assert_eq!(
+            error.reason(),
+            "'in 90000000h' is beyond 9999-12-30T22:00:00Z; give a shorter length of time"
+        );
         let error = read_moment("due", "in a while", Timestamp::UNIX_EPOCH).unwrap_err();
         assert_eq!(
             error.to_string(),

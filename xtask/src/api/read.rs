@@ -238,11 +238,18 @@ fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
-/// Whether an item is compiled only for tests, or only for the documentation.
+/// Whether an item is compiled only for tests, for the fuzzer, or for the documentation.
 fn is_of_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let condition = text(attribute);
-        ["#[cfg(test)]", "#[cfg(doctest)]", "#[cfg(doc)]"].contains(&condition.as_str())
+        [
+            "#[cfg(test)]",
+            "#[cfg(fuzzing)]",
+            "#[cfg(doctest)]",
+            "#[cfg(doc)]",
+        ]
+        .contains(&condition.as_str())
+            || condition == "#[cfg(any(test, fuzzing))]"
             || condition.starts_with("#[cfg(all(test")
             || condition.starts_with("#[cfg(all(doctest")
     })

@@ -141,6 +141,16 @@ fn truth(field: &'static str, name: &str, value: &str) -> Result<bool, Error> {
     })
 }
 
+/// Returns whether this can be the host of an endpoint: only an address in brackets has colons.
+fn is_host(name: &str) -> bool {
+    let address = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'));
+    let has = |c: char| c.is_whitespace() || "?#[]".contains(c) || (c == ':' && address.is_none());
+    let name = address.unwrap_or(name);
+    !name.is_empty() && !name.contains(has)
+}
+
 impl Options {
     /// Parses a URL, with defaults for everything that it does not contain. After the namespace it may have
     /// `?max-txn-ops=N&max-request-bytes=N`, the limits of the servers, and `compact-after=DURATION` (5 minutes to 365
@@ -179,8 +189,8 @@ impl Options {
         for host in hosts.split(',') {
             let port = host
                 .rsplit_once(':')
-                .and_then(|(name, port)| (!name.is_empty()).then(|| port.parse::<u16>().ok())?);
-            if port.is_none() || host.chars().any(char::is_whitespace) {
+                .and_then(|(name, port)| is_host(name).then(|| port.parse::<u16>().ok())?);
+            if port.is_none() {
                 return Err(bad(url, "has an endpoint that is not HOST:PORT"));
             }
             endpoints.push(format!("{scheme}://{host}"));
@@ -272,6 +282,10 @@ mod tests {
             ("etcd://:1/ns", "not HOST:PORT"),
             ("etcd://h:1,/ns", "not HOST:PORT"),
             ("etcd://h:99999/ns", "not HOST:PORT"),
+            // Regression: these were accepted, the parameters of the first one as a part of its host.
+            ("etcd://h?max-txn-ops=64:1/ns", "not HOST:PORT"),
+            ("etcd://h:1:2/ns", "not HOST:PORT"),
+            ("etcd://[]:1/ns", "not HOST:PORT"),
             ("etcd://u:p@h:1/ns", "holds a user or password"),
             ("etcd://h:1/a//b", "part of a key"),
             ("http://h:1/ns", "begin with etcd://"),

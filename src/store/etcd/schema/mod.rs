@@ -5,6 +5,8 @@ pub(crate) mod ended;
 pub(crate) mod fences;
 pub(crate) mod foreign;
 pub(crate) mod format;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 pub(crate) mod history;
 pub(crate) mod horizon;
 pub(crate) mod json;

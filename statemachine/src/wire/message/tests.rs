@@ -180,6 +180,11 @@ fn wrong_messages_name_the_field() {
             r#"{"message":"run","effects":[{"op":"submit","id":"b","kind":"k","end_by":"in -5m"}]}"#,
             "effects[0].end_by: 'in -5m' is negative",
         ),
+        // Regression: the field without a name was left out, and the submit accepted.
+        (
+            r#"{"message":"run","effects":[{"op":"submit","id":"b","kind":"k","":1}]}"#,
+            "effects[0]: '' is not a field",
+        ),
         (
             r#"{"message":"sleep","until":"now","after":["a"]}"#,
             "until: is given along with tasks to wait for; write it as `after_deadline`",

@@ -174,8 +174,8 @@ impl Fields {
         let known = || TaskForm::FIELDS.into_iter().chain(["if_exists"]);
         let is_unknown = |name: &&String| *name != WAITS && !known().any(|field| field == *name);
         if let Some(name) = self.left.keys().find(is_unknown) {
-            let reason = plain::unknown_field(name, ["op"].into_iter().chain(known()));
-            return Err(Invalid::new(name.clone(), reason));
+            let fields = ["op"].into_iter().chain(known());
+            return Err(plain::unknown_in("operation", name.clone(), fields));
         }
         let if_exists: Option<IfExists> = self.take("if_exists")?;
         let waits: Option<Waits> = self.take(WAITS)?;
@@ -224,8 +224,7 @@ impl Fields {
             let fields = ["op", "task", "command", "id", "note"]
                 .into_iter()
                 .chain(fields);
-            let reason = plain::unknown_field(&name, fields);
-            return Err(Invalid::new(name, reason));
+            return Err(plain::unknown_in("operation", name, fields));
         }
         Ok(SendCommand::new(task, id, command).note(note))
     }

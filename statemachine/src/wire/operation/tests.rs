@@ -112,6 +112,9 @@ fn a_wrong_field_is_named() {
             "retry",
         ),
         (r#"{"op":"submit","id":"a","kind":"k","prios":1}"#, "prios"),
+        // Regression: a submit with it was accepted.
+        (r#"{"op":"submit","id":"a","kind":"k","":1}"#, "operation"),
+        (r#"{"op":"delete","task":"a","":1}"#, "operation"),
         (
             r#"{"op":"submit","id":"a","kind":"k","if_exists":"maybe"}"#,
             "if_exists",

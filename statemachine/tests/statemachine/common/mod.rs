@@ -11,6 +11,7 @@
 )]
 
 pub(crate) mod arbitrary;
+pub(crate) mod stored;
 
 use std::{sync::Arc, time::Duration};
 

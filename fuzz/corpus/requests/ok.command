@@ -1,0 +1,2 @@
+POST /v1/tasks/a/commands
+{"command":"pause","note":"why"}
