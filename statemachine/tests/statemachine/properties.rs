@@ -11,8 +11,8 @@ use crate::common::{
 };
 use proptest::{collection::vec, prelude::*};
 use windlass_statemachine::{
-    ActionKind, Command, CommandId, Invalid, Json, Kind, Machine, Message, NodeName, Outcome,
-    QueuedCommand, Retry, StateKind, Task, TaskId, TaskState, TaskStatus,
+    ActionKind, Command, CommandId, Invalid, Json, Kind, Machine, Message, NodeName, QueuedCommand,
+    Retry, StateKind, TaskId, TaskState, TaskStatus,
     machine::{Env, Input, StopReason, Timer},
     transition,
     transition::{TABLE, TransitionError},
