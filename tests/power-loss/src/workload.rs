@@ -21,7 +21,7 @@ use windlass_robustness::{
     BoxError, kinds,
     plan::Plan,
     terms::Terms,
-    witness::{self, Journal, Said},
+    witness::{Journal, Said},
 };
 
 use crate::{
@@ -311,7 +311,7 @@ impl User {
         self.promises
             .write(&Promise::Deleting { task: task.clone() })?;
         self.client.force_delete(&task).await?;
-        let at = witness::now();
+        let at = windlass_robustness::time::now();
         self.promises.write(&Promise::Deleted { task, at })?;
         Ok(())
     }

@@ -204,7 +204,7 @@ fn play(plan: &Plan) -> Report {
     windlass::testing::set_repeatable(true);
     let _log = (plan.trace > 0).then(|| crate::log::record(plan.trace));
     let trace = crate::log::trace(plan.trace);
-    match Driver::start(plan, trace.clone()) {
+    match Driver::start(plan, trace) {
         Ok(driver) => driver.drive(),
         Err(error) => Report::failed(&format!("the run did not start: {error}")),
     }

@@ -172,7 +172,7 @@ mod tests {
 
     use super::super::sample::*;
     use super::*;
-    use crate::world::ExecLine;
+    use crate::exec_lines::ExecLine;
 
     fn world_with(lines: Vec<crate::witness::Line>, n: u64) -> World {
         let history = vec![

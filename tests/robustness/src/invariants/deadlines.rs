@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn a_command_of_the_kind_exec_that_starts_late_is_caught() {
         let mut world = timed_task(vec![(1, submitted()), (110, claimed("a", 2))]);
-        world.exec.push(crate::world::ExecLine {
+        world.exec.push(crate::exec_lines::ExecLine {
             at: 110_000_000,
             task: id(),
             fence: fence(2),

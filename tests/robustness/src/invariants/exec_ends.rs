@@ -91,7 +91,7 @@ mod tests {
 
     use super::super::sample::*;
     use super::*;
-    use crate::world::ExecLine;
+    use crate::exec_lines::ExecLine;
 
     /// A command of two steps that has completed by claim 2, with this output.
     fn completed_with(stdout: &str, exit_code: i32) -> World {

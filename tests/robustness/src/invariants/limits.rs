@@ -231,7 +231,7 @@ mod tests {
     fn commands_of_the_kind_exec_count() {
         let mut world = pair(slept(), 4);
         world.witness.pop();
-        world.exec.push(crate::world::ExecLine {
+        world.exec.push(crate::exec_lines::ExecLine {
             at: 4,
             task: "two".parse().unwrap(),
             fence: fence(5),

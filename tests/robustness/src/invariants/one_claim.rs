@@ -124,7 +124,7 @@ fn unrecorded(world: &World, leases: &Leases<'_>) -> Found {
 mod tests {
     use super::super::sample::*;
     use super::*;
-    use crate::world::ExecLine;
+    use crate::exec_lines::ExecLine;
 
     #[test]
     fn one_after_the_other_holds() {

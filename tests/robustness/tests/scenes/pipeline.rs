@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use windlass::{
-    Client, NewTask, StateKind, TaskId, jiff,
+    Client, NewTask, StateKind, TaskId,
     store::{ChangeKind, Error, Filter, Page, Require, Reschedule, TaskRecord},
 };
 use windlass_robustness::{
