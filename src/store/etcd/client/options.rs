@@ -67,8 +67,7 @@ pub struct Options {
     /// The limits of the store for tasks and commands.
     pub limits: Limits,
     /// What opens connections: the network, but for simulations.
-    #[doc(hidden)]
-    pub connector: Connector,
+    pub(crate) connector: Connector,
 }
 
 impl fmt::Debug for Options {
@@ -262,6 +261,15 @@ impl Options {
             }
         }
         Ok(true)
+    }
+
+    /// Opens connections by this connector.
+    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_connector(mut self, connector: Connector) -> Self {
+        self.connector = connector;
+        self
     }
 
     pub(crate) fn is_tls(&self) -> bool {

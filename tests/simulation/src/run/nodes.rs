@@ -41,7 +41,7 @@ pub(super) async fn open(
     let mut options = Options::parse("etcd://member-0:2379/simulated")?;
     options.endpoints = (0..super::MEMBERS).map(Network::endpoint).collect();
     options.timeout = shared.plan.timeout;
-    options.connector = shared.network.connector(process);
+    let options = options.with_connector(shared.network.connector(process));
     loop {
         match EtcdStore::connect(options.clone(), clock.clone()).await {
             Ok(store) => {
