@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from ._aio_calls import AsyncCalls, part
 from ._aio_link import AsyncLink
 from ._errors import Exists, Unavailable
-from ._forms import Json, times
+from ._forms import Json, times, when
 
 
 class AsyncSchedules(AsyncCalls):
@@ -68,20 +69,32 @@ class AsyncSpace(AsyncCalls):
         """Returns how many tasks start, complete and fail a second, how late they start, and which kinds fail: of all kinds."""
         return await self._object("GET", "/activity")
 
-    async def failures(self, kind: str | None = None, limit: int | None = None) -> Json:
-        """Returns the failed tasks in groups by the fingerprint of their last error, those with the most tasks first."""
-        return await self._object("GET", "/failures", kind=kind, limit=limit)
+    async def failures(self, kind: str | None = None, limit: int | None = None, *, since: str | dt.datetime | None = None) -> Json:
+        """Returns the failed tasks in groups by the fingerprint of their last error, those with the most tasks first: those
+        that have failed since a time, such as `yesterday` or `1h ago`, if one is given."""
+        if not isinstance(since, (str, dt.datetime, type(None))):
+            raise TypeError(f"since: {since!r} is not a time in the past: give a datetime, or a text such as '1h ago'")
+        past = None if since is None else when(since, "since")
+        return await self._object("GET", "/failures", kind=kind, limit=limit, since=past)
 
     async def scale(self, kind: str) -> Json:
         """Returns how many tasks of a kind could run at once, for an autoscaler."""
         return await self._object("GET", "/scale", kind=kind)
 
     async def bulk(
-        self, action: str, filter: Mapping[str, Any], *, all: bool = False, tasks: int | None = None, key: str | None = None
+        self,
+        action: str,
+        filter: Mapping[str, Any],
+        *,
+        all: bool = False,
+        tasks: int | None = None,
+        key: str | None = None,
+        note: str | None = None,
     ) -> Json:
         """Counts the tasks of an action (`pause`, `resume`, `release`, `complete`, `kill`, `retry`, `delete`). With the count and
-        the key that this returns, starts a task that does it, and returns its id. An empty filter needs `all`."""
-        body = {"filter": dict(filter), "action": action, "all": all or None, "tasks": tasks, "key": key}
+        the key that this returns, starts a task that does it, and returns its id. An empty filter needs `all`. `note` says why,
+        with each command."""
+        body = {"filter": dict(filter), "action": action, "all": all or None, "tasks": tasks, "key": key, "note": note}
         return await self._object("POST", "/bulk", {name: one for name, one in body.items() if one is not None})
 
     async def see(self, what: str, **query: Any) -> Json:

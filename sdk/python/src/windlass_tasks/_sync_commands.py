@@ -22,6 +22,11 @@ _IDLE = 45.0
 """The longest silence of a stream of changes, which has a comment every 15 s."""
 
 
+def _noted(note: str | None) -> Json:
+    """Returns the field of a note, without the field of none."""
+    return {} if note is None else {"note": note}
+
+
 class Commands(Calls):
     """Sends commands and signals, and follows the changes."""
 
@@ -43,17 +48,17 @@ class Commands(Calls):
                 time.sleep(waits.pause())
         return sent
 
-    def pause(self, id: str, *, wait: float | dt.timedelta | None = None) -> Json:
-        """Pauses a task. With `wait`, until its handler has stopped and the pause is stored."""
-        return self.command(id, "pause", wait=wait)
+    def pause(self, id: str, *, wait: float | dt.timedelta | None = None, note: str | None = None) -> Json:
+        """Pauses a task. With `wait`, until its handler has stopped and the pause is stored. `note` says why."""
+        return self.command(id, "pause", wait=wait, **_noted(note))
 
-    def resume(self, id: str, *, wait: float | dt.timedelta | None = None) -> Json:
+    def resume(self, id: str, *, wait: float | dt.timedelta | None = None, note: str | None = None) -> Json:
         """Resumes a paused task, or wakes a sleeping one."""
-        return self.command(id, "run", wait=wait)
+        return self.command(id, "run", wait=wait, **_noted(note))
 
-    def kill(self, id: str, *, wait: float | dt.timedelta | None = None) -> Json:
+    def kill(self, id: str, *, wait: float | dt.timedelta | None = None, note: str | None = None) -> Json:
         """Ends a task as killed."""
-        return self.command(id, "kill", wait=wait)
+        return self.command(id, "kill", wait=wait, **_noted(note))
 
     def signal(self, id: str, name: str, payload: Any = None, *, wait: float | dt.timedelta | None = 30.0) -> Any:
         """Sends a signal, waits for the reply of the handler, and returns it. With `wait=None` it does not wait.
