@@ -17,6 +17,9 @@ use crate::env::Env;
 /// The longest time for the blocks of a page, in seconds.
 const LIMIT: &str = "240";
 
+/// Waits until a worker has logged a line, instead of two seconds.
+const LOGGED: &str = "for _ in $(seq 300); do windlass logs album-0 | grep -q 'picture 1' && break; sleep 0.1; done\nwindlass list";
+
 /// A block of a page.
 struct Block<'a> {
     info: &'a str,
@@ -95,6 +98,8 @@ fn run(page: &str) -> usize {
     }
     let serve = format!("windlass serve --no-socket --listen 127.0.0.1:{port} ");
     let script = script.replace("windlass serve ", &serve);
+    // On a busy machine the worker of the page takes longer until it has logged a line.
+    let script = script.replace("sleep 2\nwindlass list", LOGGED);
     let out = env.path("output");
     let output = File::create(&out).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();

@@ -60,6 +60,17 @@ def test_a_run_that_arrives_after_a_greater_one_of_its_claim_is_ignored() -> Non
     assert (hosts.begun, hosts.aborted) == ([4], [])
 
 
+def test_a_run_of_an_earlier_claim_that_arrives_late_is_ignored() -> None:
+    """Regression: the handler of a claim that was over ran beside that of the live one."""
+    worker, hosts = runs()
+    worker.start(claims((9, 5)))
+    worker.start(claims((7, 6)))
+    assert (hosts.begun, hosts.aborted) == ([5], [])
+    worker.lose("a", 9)
+    worker.start(claims((7, 6)))
+    assert hosts.begun == [5]
+
+
 def test_a_run_whose_end_was_reported_is_not_aborted_by_the_next() -> None:
     worker, hosts = runs()
     worker.start(claims((7, 3)))

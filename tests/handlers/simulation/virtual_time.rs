@@ -36,9 +36,9 @@ async fn polls_of_a_year() {
     assert_eq!(history.claims(), 8_761);
     let state = simulation.client().get(&id).await.unwrap().state.unwrap();
     assert_eq!(state.data.unwrap().as_str(), "8761");
-    // The limit allows for a busy machine; otherwise it takes about a second.
+    // The limit allows for a busy machine without optimisation; otherwise it takes about a second.
     let took = began.elapsed();
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(took < Duration::from_secs(90), "{took:?}");
 }
 
 #[tokio::test]

@@ -41,9 +41,10 @@ fn note_start(state: &mut State, start: &Start) -> Option<Name> {
     if !state.started.insert(name.clone()) {
         return state.has(Fault::StartsTwice).then_some(name);
     }
-    // An answer that comes late may have a run that a later one has replaced.
-    let known = state.claims.get(&(start.id.clone(), start.fence));
-    if known.is_some_and(|claim| claim.held.run > start.run) {
+    // An answer that comes late may have a run that a later one, of the same claim or of a later claim, has replaced.
+    let is_later = |other: &&Name| (other.fence, other.run) > (name.fence, name.run);
+    let mut of_task = state.started.iter().filter(|other| other.id == name.id);
+    if of_task.any(|other| is_later(&other)) {
         return None;
     }
     // A greater fence means that an earlier claim of the task is over.

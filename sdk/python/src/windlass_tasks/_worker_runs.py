@@ -30,7 +30,9 @@ class Runs(Items):
             key = (claim["id"], claim["fence"])
             known, past = self.runs.get(key), self.past.get(key)
             last = max(known.claim["run"] if known else 0, past[0] if past else 0)
-            if claim["run"] <= last:
+            # An answer may come late: a smaller run of the claim, or an earlier claim of the task, is over.
+            newer = (one for known_runs in (self.runs, self.past) for one in known_runs if one[0] == key[0] and one[1] > key[1])
+            if claim["run"] <= last or any(newer):
                 continue
             # A server that has not heard of the earlier run may start this one: one handler of a task runs at a time.
             for other in [one for one in self.runs if one[0] == claim["id"] and one[1] <= claim["fence"]]:

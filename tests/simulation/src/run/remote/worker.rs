@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 use windlass::{
-    Command, NodeName,
+    Command, Fence, NodeName, TaskId,
     workers::{
         WorkerError,
         protocol::{Exchange, Exchanged, Held, Leave, Register, RunPhase, Signalled, Start, What},
@@ -235,8 +235,12 @@ impl Worker {
             let key = (start.id.clone(), start.fence);
             let is_old = {
                 let mut state = self.lock();
-                let last = state.claims.get(&key).map_or(0, |claim| claim.held.run);
-                !state.started.insert(name) || last > start.run
+                let of_task = state.started.iter().filter(|(id, ..)| *id == start.id);
+                let is_later = |(_, fence, run): &(TaskId, Fence, u64)| {
+                    (*fence, *run) > (start.fence, start.run)
+                };
+                let is_late = of_task.clone().any(is_later);
+                !state.started.insert(name) || is_late
             };
             if is_old {
                 continue;
