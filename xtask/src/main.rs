@@ -273,7 +273,8 @@ fn simulate(args: &[String]) -> Result<(), String> {
     if args == ["--repeatable"] {
         seeds.env("SIMULATION_SEEDS", "50");
         seeds.args(["test", "--release"]).args(package);
-        return run("simulate", seeds.args(["--test", "repeatable"]));
+        seeds.args(["--test", "repeatable", "--", "--ignored", "--nocapture"]);
+        return run("simulate", &mut seeds);
     }
     seeds.args(["run", "--release", "--quiet"]).args(package);
     seeds.args(["--bin", "windlass-simulate", "--"]);

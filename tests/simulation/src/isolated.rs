@@ -1,16 +1,36 @@
 //! [`run`]: a run in a process of its own. Some random choices of tokio depend on what the process did before, so only the first
-//! run of a process repeats its seed.
+//! run of a process repeats its seed. The hash maps of `hashbrown` draw their order from addresses, so the process has no random
+//! addresses either, where `setarch` may switch that off.
 
 use std::{
     path::Path,
     process::{Command, Stdio},
+    sync::LazyLock,
 };
 
 use crate::run::Report;
 
+/// Returns whether processes can have addresses that are the same each time.
+pub fn has_fixed_addresses() -> bool {
+    static HAS: LazyLock<bool> = LazyLock::new(|| {
+        let tried = Command::new("setarch").args(["-R", "true"]).status();
+        tried.is_ok_and(|status| status.success())
+    });
+    *HAS
+}
+
+fn fixed(program: &Path) -> Command {
+    if !has_fixed_addresses() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setarch");
+    command.arg("-R").arg(program);
+    command
+}
+
 /// Runs a seed by the program `windlass-simulate`: with the faults of these numbers alone, if they are given.
 pub fn run(program: &Path, seed: u64, faults: Option<&[usize]>, trace: usize) -> Report {
-    let mut command = Command::new(program);
+    let mut command = fixed(program);
     command.args(["--one", &seed.to_string(), "--trace", &trace.to_string()]);
     if let Some(faults) = faults {
         let numbers: Vec<String> = faults.iter().map(usize::to_string).collect();
