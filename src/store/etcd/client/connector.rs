@@ -10,6 +10,10 @@ type Connect =
 
 /// Opens the connections of a store.
 #[derive(Clone, Default)]
+#[cfg_attr(
+    not(feature = "simulation"),
+    allow(unreachable_pub, reason = "only simulations name it")
+)]
 pub struct Connector(Option<Arc<Connect>>);
 
 impl fmt::Debug for Connector {
