@@ -3,8 +3,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`workers`] | `cargo xtask mutants workers`: each rule of the remote workers is broken, and a named test has to fail |
-//! | [`simulation`] | `cargo xtask mutants simulation`: old defects come back, and the simulation has to find them |
+//! | [`mod@workers`] | `cargo xtask mutants workers`: each rule of the remote workers is broken, and a named test has to fail |
+//! | [`mod@simulation`] | `cargo xtask mutants simulation`: old defects come back, and the simulation has to find them |
 //! | [`defects`] | the list of these defects |
 //! | [`seeds`] | runs seeds of the simulation until one fails |
 
