@@ -169,7 +169,7 @@ impl Turn {
             .retain(|(id, fence)| held.get(id).is_some_and(|held| held.fence == *fence));
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
             let held = held.get(&id).copied();
-            self.compare_one(desk, worker, &id, held, request.settled);
+            self.compare_one(desk, worker, &id, held, request);
         }
         self.settle(desk, worker).await;
         Ok(())
@@ -194,18 +194,18 @@ impl Turn {
         worker: &Arc<Worker>,
         id: &TaskId,
         held: Option<&Held>,
-        settled: u64,
+        request: &Exchange,
     ) {
         let held = held.filter(|held| {
             self.tasks
                 .get(id)
                 .is_some_and(|entry| entry.fence() == held.fence)
         });
-        self.judge(desk, worker, id, held);
+        self.judge(desk, worker, id, held, false);
         let Some(Entry::Live(task)) = self.tasks.get_mut(id) else {
             return;
         };
-        let verdict = task.judge(held, settled);
+        let verdict = task.judge(held, request.seq, request.settled);
         if let Some(held) = held.filter(|held| task.machine.run() == Some(held.run)) {
             let took = Input::Took(held.took);
             self.feed(desk, id, took);
@@ -217,6 +217,7 @@ impl Turn {
                 self.feed(desk, id, Input::Returned(Message::error(text)));
             }
             Verdict::NotTaken => self.feed(desk, id, Input::Stop(StopReason::Balance)),
+            Verdict::NeverStarts => self.feed(desk, id, Input::Aborted),
         }
     }
 

@@ -214,7 +214,7 @@ impl Turn {
         }
         let id = claimed.task.id.clone();
         self.hold(desk, worker, claimed);
-        self.judge(desk, worker, &id, None);
+        self.judge(desk, worker, &id, None, true);
         if let Some(Entry::Live(task)) = self.tasks.get_mut(&id) {
             task.counts(first_start);
         }

@@ -196,7 +196,7 @@ impl Turn {
         }
         if let Entry::Unjudged(_) = entry {
             let held = Held::new(item.id.clone(), item.fence, item.run);
-            self.judge(desk, worker, &item.id, Some(&held));
+            self.judge(desk, worker, &item.id, Some(&held), false);
         }
         let Some(Entry::Live(task)) = self.tasks.get_mut(&item.id) else {
             return Some(Fed::Answered(ItemResult::new(item, ResultCode::Retry)));

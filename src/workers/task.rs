@@ -38,6 +38,8 @@ pub(super) struct RemoteTask {
     grace: Duration,
     /// The run that the worker is to start, until it says that it has it.
     start: Option<Starting>,
+    /// A run that another server may have sent, until every request that may have been answered so is settled.
+    maybe_sent: Option<MaybeSent>,
     /// The commands of the run, in order.
     signals: Vec<(u64, Command)>,
     /// Why the run is to end, apart from commands.
@@ -68,6 +70,14 @@ struct Starting {
     in_vain: u32,
 }
 
+/// A run that another server may have sent: its answer may still be on the way.
+#[derive(Debug, Clone, Copy)]
+struct MaybeSent {
+    run: u64,
+    /// The last request that it may have answered so: the one before the first exchange that is compared here.
+    until: Option<u64>,
+}
+
 /// What the effects of an input ask for beyond the task itself.
 #[derive(Default)]
 pub(super) struct Asked {
@@ -85,6 +95,8 @@ pub(super) enum Verdict {
     Dropped,
     /// The worker was sent the run again and again, and does not hold it: another claim gets a run of its own.
     NotTaken,
+    /// The run is to end, and no answer that is on the way has it: the worker will not start it.
+    NeverStarts,
 }
 
 fn config(task: &Task, offer: &Offer, limits: Limits) -> Config {
@@ -105,12 +117,13 @@ fn config(task: &Task, offer: &Offer, limits: Limits) -> Config {
 
 impl RemoteTask {
     /// Returns the task of a claim, and the inputs with which its machine begins. `held` is what the worker says of the
-    /// claim.
+    /// claim. Another server may have sent its run, unless this process has just made the claim.
     pub(super) fn new(
         claimed: Claimed,
         offer: &Offer,
         limits: Limits,
         held: Option<&Held>,
+        is_new: bool,
     ) -> (Self, Vec<Input>) {
         let Claimed {
             claim,
@@ -125,13 +138,17 @@ impl RemoteTask {
         let run = state.current_run();
         let runs = held.filter(|held| held.run == run && state.status == TaskStatus::Runnable);
         let mut inputs: Vec<Input> = commands.into_iter().map(Input::Command).collect();
+        // A command ends a run before it starts, unless the worker may have got the run already: then it has to be stopped.
+        let is_maybe_sent = !is_new && state.status == TaskStatus::Runnable;
+        let first = if is_maybe_sent && runs.is_none() {
+            0
+        } else {
+            inputs.len()
+        };
+        inputs.insert(first, Input::Begin);
         let (machine, over) = match runs {
-            Some(held) => {
-                inputs.push(Input::Begin);
-                (Machine::adopt(config, state, held.took), None)
-            }
+            Some(held) => (Machine::adopt(config, state, held.took), None),
             None => {
-                inputs.push(Input::Begin);
                 let over = held.filter(|held| held.phase != RunPhase::Ended);
                 let machine = Machine::new(config, state, abandoned);
                 (machine, over.map(|held| held.run))
@@ -145,6 +162,7 @@ impl RemoteTask {
             machine,
             grace: Duration::from_millis(offer.grace_ms),
             start: None,
+            maybe_sent: is_maybe_sent.then_some(MaybeSent { run, until: None }),
             signals: Vec::new(),
             stop: None,
             over,
@@ -229,9 +247,17 @@ impl RemoteTask {
         self.over_limit
     }
 
-    /// Returns whether no answer has carried the run yet.
+    /// Returns whether no answer has carried the run yet: neither one of this server, nor one of the server before.
     fn is_unknown(&self) -> bool {
-        self.start.is_some_and(|start| start.sent.is_none())
+        let Some(start) = self.start else {
+            return false;
+        };
+        start.sent.is_none() && self.maybe_sent.is_none_or(|sent| sent.run != start.run)
+    }
+
+    /// Returns whether the run is to end.
+    fn is_to_end(&self) -> bool {
+        self.stop.is_some() || self.signals.iter().any(|(_, command)| command.aborts())
     }
 
     /// Returns whether the worker may still run what is over.
@@ -292,8 +318,19 @@ impl RemoteTask {
         waits.chain(wake).min()
     }
 
-    /// Compares the run with what the worker says that it holds, with the requests that are settled.
-    pub(super) fn judge(&mut self, held: Option<&Held>, settled: u64) -> Verdict {
+    /// Compares the run with what the worker says that it holds in the exchange `seq`, with the requests that are settled.
+    pub(super) fn judge(&mut self, held: Option<&Held>, seq: u64, settled: u64) -> Verdict {
+        self.maybe_sent
+            .take_if(|sent| *sent.until.get_or_insert(seq.saturating_sub(1)) <= settled);
+        let verdict = self.compare(held, settled);
+        if self.is_unknown() && self.is_to_end() {
+            self.start = None;
+            return Verdict::NeverStarts;
+        }
+        verdict
+    }
+
+    fn compare(&mut self, held: Option<&Held>, settled: u64) -> Verdict {
         let Some(held) = held else {
             self.over = None;
             return match &mut self.start {

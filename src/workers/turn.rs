@@ -137,13 +137,14 @@ impl Turn {
         self.tasks.insert(id, entry);
     }
 
-    /// Gives a claim its machine, by what the worker says of it.
+    /// Gives a claim its machine, by what the worker says of it. `is_new`: this process has just made the claim.
     pub(super) fn judge(
         &mut self,
         desk: &Arc<Desk>,
         worker: &Arc<Worker>,
         id: &TaskId,
         held: Option<&Held>,
+        is_new: bool,
     ) {
         let Some(entry @ Entry::Unjudged(_)) = self.tasks.get_mut(id) else {
             return;
@@ -154,7 +155,8 @@ impl Turn {
         let Some(Entry::Unjudged(claimed)) = self.tasks.remove(id) else {
             return;
         };
-        let (mut task, inputs) = RemoteTask::new(*claimed, &offer, desk.coordinator.limits(), held);
+        let limits = desk.coordinator.limits();
+        let (mut task, inputs) = RemoteTask::new(*claimed, &offer, limits, held, is_new);
         task.machine = task.machine.on_node(worker.lease.node.clone());
         self.tasks.insert(id.clone(), Entry::Live(Box::new(task)));
         for input in inputs {

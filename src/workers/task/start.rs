@@ -21,8 +21,9 @@ impl RemoteTask {
 
     /// Returns the run to send, once for each request that may carry it.
     pub(in crate::workers) fn take_start(&mut self, seq: u64, env: Env) -> Option<Start> {
-        // The run before may still go on: it is stopped first.
-        if self.over.is_some() {
+        // The run before may still go on: it is stopped first. A run that is to end is not sent, even if the server before may
+        // have sent it.
+        if self.over.is_some() || self.is_to_end() {
             return None;
         }
         let start = self.start.as_mut().filter(|start| start.sent.is_none())?;

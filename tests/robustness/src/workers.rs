@@ -212,12 +212,9 @@ impl Worker {
         Ok(child.ok_or("it was not started")?)
     }
 
-    fn signal(&mut self, signal: Signal, said: Option<Said>) -> Result<(), BoxError> {
+    fn signal(&mut self, signal: Signal) -> Result<(), BoxError> {
         let id = self.child()?.id();
         kill(Pid::from_raw(i32::try_from(id)?), signal)?;
-        if let Some(said) = said {
-            self.site.journal.say_of(id, said);
-        }
         Ok(())
     }
 
@@ -247,7 +244,7 @@ impl Worker {
             (Some(worker), 1) => kill(worker, Signal::SIGKILL)?,
             (Some(worker), 0) => {
                 // Neither can react to the death of the other.
-                kill(supervisor, Signal::SIGSTOP)?;
+                processes::suspend(supervisor)?;
                 kill(worker, Signal::SIGKILL)?;
                 kill(supervisor, Signal::SIGKILL)?;
             }
@@ -298,13 +295,16 @@ impl Worker {
         self.stopped = true;
         let worker = self.below()?;
         if let Some(worker) = worker {
-            kill(worker, Signal::SIGSTOP)?;
-        }
-        if worker.is_none() || self.lives.is_multiple_of(2) {
-            return self.signal(Signal::SIGSTOP, Some(Said::Stopped));
+            processes::suspend(worker)?;
         }
         let id = self.child()?.id();
-        self.site.journal.say_of(id, Said::WorkerStopped);
+        // Recorded last: until now it may have acted.
+        if worker.is_none() || self.lives.is_multiple_of(2) {
+            processes::suspend(Pid::from_raw(i32::try_from(id)?))?;
+            self.site.journal.say_of(id, Said::Stopped);
+        } else {
+            self.site.journal.say_of(id, Said::WorkerStopped);
+        }
         Ok(())
     }
 
@@ -321,7 +321,7 @@ impl Worker {
             kill(worker, Signal::SIGCONT)?;
         }
         self.stopped = false;
-        self.signal(Signal::SIGCONT, None)
+        self.signal(Signal::SIGCONT)
     }
 
     /// Asks its process to shut down, and waits for that.
@@ -330,7 +330,7 @@ impl Worker {
     ///
     /// When it has not within the time, or badly.
     pub async fn shut_down(&mut self, within: Duration) -> Result<(), BoxError> {
-        self.signal(Signal::SIGTERM, None)?;
+        self.signal(Signal::SIGTERM)?;
         let Some(mut child) = self.child.take() else {
             return Ok(());
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass::{StateKind, store::NodeCommand, workers::protocol::ResultCode};
+use windlass::{Command, StateKind, store::NodeCommand, workers::protocol::ResultCode};
 
 use super::support::{Worker, complete, memory, server, submit, within};
 
@@ -214,6 +214,48 @@ async fn a_late_renewal_of_the_server_before_keeps_the_status() {
         for _ in 0..20 {
             assert_eq!(frozen().await, round % 2 == 0, "round {round}");
             tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// The first server has sent a run in an answer that is late. The other one, which takes its place, is to end that run: it does
+/// not give the task away before it knows whether the worker has got the answer.
+#[tokio::test]
+async fn a_run_that_another_server_may_have_sent_is_not_given_away() {
+    for arrives in [true, false] {
+        for kills in [true, false] {
+            let (store, client) = memory().await;
+            let (one, other, mut worker) = (server(&store), server(&store), Worker::new("w"));
+            worker.register(&one, 1).await;
+            let id = submit(&client, "a").await;
+            worker.exchange(&one, 3000).await;
+            let next = worker.item("a", json!({"return": {"message": "run"}}));
+            let late = worker.send_report(&one, vec![next], true).await.unwrap();
+            assert_eq!(late.claims.len(), 1, "the answer has the next run");
+            worker.runs.clear();
+            match kills {
+                true => drop(client.command(&id, Command::Kill).await.unwrap()),
+                false => drop(client.command_node("w", NodeCommand::Drain).await.unwrap()),
+            }
+            let answer = worker.send_exchange(&other, 500).await.unwrap();
+            assert!(answer.claims.is_empty(), "it is to end: {answer:?}");
+            worker.take(&answer.claims);
+            assert!(client.get(&id).await.unwrap().node.is_some());
+            if arrives {
+                worker.take(&late.claims);
+                let answer = worker.exchange(&other, 500).await;
+                assert_eq!(answer.stop.len(), 1, "{answer:?}");
+                let aborted = worker.report(&other, "a", json!({"aborted": true})).await;
+                assert_eq!(aborted.result, ResultCode::Applied);
+            } else {
+                worker.settled = worker.seq;
+                let answer = worker.exchange(&other, 500).await;
+                assert!(answer.claims.is_empty(), "{answer:?}");
+            }
+            let record = client.get(&id).await.unwrap();
+            assert_eq!(record.node, None, "{arrives}, {kills}");
+            let state = record.state.unwrap().code();
+            assert_eq!(state == StateKind::Killed, kills, "{state}");
         }
     }
 }
