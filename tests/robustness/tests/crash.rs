@@ -1,5 +1,6 @@
-//! Twelve hundred tasks, workers that are killed and stopped at random moments, and the checks
-//! afterwards.
+//! Hundreds of tasks, workers that are killed and stopped at random moments, and the checks afterwards. The runs are short,
+//! because the simulation (`tests/simulation/`) meets the same traffic and checkers much more often; `cargo xtask soak` runs long
+//! ones.
 //!
 //! `WINDLASS_SEED=N` repeats the choices of a run (not its timing).
 
@@ -44,12 +45,12 @@ fn seed() -> Result<u64, BoxError> {
 fn settings(seed: u64) -> Settings {
     Settings {
         seed,
-        tasks: 1200,
+        tasks: 700,
         kills: 0,
         together: 0,
         stops: 0,
-        shutdowns: 2,
-        over: Duration::from_secs(24),
+        shutdowns: 1,
+        over: Duration::from_secs(14),
         ttl: Duration::from_millis(1500),
         late: Duration::ZERO,
         settle: Duration::from_secs(120),
@@ -73,8 +74,8 @@ fn told(error: BoxError) -> BoxError {
 async fn workers_are_killed_again_and_again() -> Result<(), BoxError> {
     let _alone = ALONE.lock().await;
     let kills = Settings {
-        kills: 15,
-        together: 3,
+        kills: 9,
+        together: 2,
         ..settings(seed()?)
     };
     show(
@@ -101,12 +102,11 @@ async fn workers_are_killed_again_and_again() -> Result<(), BoxError> {
 async fn workers_on_a_split_store_are_killed() -> Result<(), BoxError> {
     let _alone = ALONE.lock().await;
     let split = Settings {
-        tasks: 500,
-        kills: 8,
+        tasks: 400,
+        kills: 6,
         together: 2,
-        shutdowns: 1,
         late: LATE,
-        over: Duration::from_secs(15),
+        over: Duration::from_secs(10),
         ground: Ground::Split,
         ..settings(seed()?)
     };
@@ -117,7 +117,7 @@ async fn workers_on_a_split_store_are_killed() -> Result<(), BoxError> {
 async fn workers_are_stopped_for_longer_than_their_lease() -> Result<(), BoxError> {
     let _alone = ALONE.lock().await;
     let stops = Settings {
-        stops: 6,
+        stops: 4,
         late: LATE,
         ..settings(seed()?)
     };
@@ -194,10 +194,12 @@ async fn soak() -> Result<(), BoxError> {
     let mut runs = 0;
     while Instant::now() < end {
         let both = Settings {
+            tasks: 1200,
             kills: 15,
             together: 4,
             stops: 6,
             shutdowns: 4,
+            over: Duration::from_secs(24),
             late: if runs % 2 == 0 { LATE } else { Duration::ZERO },
             ..settings(first.wrapping_add(runs))
         };

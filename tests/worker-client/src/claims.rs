@@ -39,7 +39,8 @@ fn note_start(state: &mut State, start: &Start) -> Option<Name> {
         run: start.run,
     };
     if !state.started.insert(name.clone()) {
-        return state.has(Fault::StartsTwice).then_some(name);
+        let is_replaced = state.claim(&name).is_none() && state.has(Fault::StartsEarlier);
+        return (is_replaced || state.has(Fault::StartsTwice)).then_some(name);
     }
     // An answer that comes late may have a run that a later one, of the same claim or of a later claim, has replaced.
     let is_later = |other: &&Name| (other.fence, other.run) > (name.fence, name.run);

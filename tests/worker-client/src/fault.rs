@@ -8,6 +8,10 @@ use std::{collections::BTreeSet, str::FromStr};
 pub enum Fault {
     /// Starts a run again that is sent again.
     StartsTwice,
+    /// Starts a run that a late answer has again after a greater one.
+    StartsEarlier,
+    /// Lets a handler go on whose run was replaced by a greater one.
+    KeepsReplaced,
     /// Sends a report with a new number when the answer was lost.
     NewNumber,
     /// Ignores stops.
@@ -43,8 +47,10 @@ pub enum Fault {
 /// Several faults; none by default.
 pub type Faults = BTreeSet<Fault>;
 
-const NAMES: [(&str, Fault); 16] = [
+const NAMES: [(&str, Fault); 18] = [
     ("starts-twice", Fault::StartsTwice),
+    ("starts-earlier", Fault::StartsEarlier),
+    ("keeps-replaced", Fault::KeepsReplaced),
     ("new-number", Fault::NewNumber),
     ("ignores-stop", Fault::IgnoresStop),
     ("ignores-lost", Fault::IgnoresLost),

@@ -28,14 +28,19 @@ impl Ctl {
     /// Returns whether the handler is to end: it was asked to stop, or aborted.
     pub fn stopped(&self) -> bool {
         let state = self.shared.lock();
-        let claim = state.claim(&self.name);
-        claim.is_none_or(|claim| claim.stop_at.is_some() || claim.over)
+        match state.claim(&self.name) {
+            Some(claim) => claim.stop_at.is_some() || claim.over,
+            None => !state.keeps(&self.name),
+        }
     }
 
     /// Returns whether the handler is aborted: nothing that it does counts any more.
     pub fn aborted(&self) -> bool {
         let state = self.shared.lock();
-        state.claim(&self.name).is_none_or(|claim| claim.over)
+        match state.claim(&self.name) {
+            Some(claim) => claim.over,
+            None => !state.keeps(&self.name),
+        }
     }
 
     /// Waits. Returns `false` early when the handler is to end.

@@ -122,6 +122,12 @@ impl State {
         claim.filter(|claim| claim.is(name))
     }
 
+    /// Returns whether the handler of a run goes on although a greater one of its claim has replaced it.
+    pub(crate) fn keeps(&self, name: &Name) -> bool {
+        let goes_on = self.has(Fault::KeepsReplaced) || self.has(Fault::StartsEarlier);
+        goes_on && self.claims.contains_key(&(name.id.clone(), name.fence))
+    }
+
     /// Begins a lease.
     pub(crate) fn registered(&mut self, seq: u64, sent: Instant) {
         self.leases += 1;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     rules::{REGISTER_AGAIN, Rule, WORKS},
-    task::{End, Stopped, Task},
+    task::{Earlier, End, Stopped, Task},
 };
 
 /// The TTL of every lease: the shortest of the protocol.
@@ -162,7 +162,8 @@ impl Desk {
             let stops = task.stop.as_ref().is_some_and(|stop| stop.sent.is_none());
             let lost = task.end == Some(End::Lost) && task.over_sent.is_none();
             let signal = matches!(task.signal, Some((_, false)));
-            (starts && !self.drain) || ((stops || signal) && task.is_live()) || lost
+            let is_late = task.earlier.as_ref().is_some_and(|earlier| earlier.is_due);
+            is_late || (starts && !self.drain) || ((stops || signal) && task.is_live()) || lost
         })
     }
 
@@ -242,6 +243,10 @@ impl Desk {
                 {
                     start["signals"] = json!([task.signalled(payload)]);
                 }
+                starts.push(start);
+            }
+            if let Some(mut start) = task.earlier.as_mut().and_then(Earlier::take_start) {
+                start["kind"] = json!(self.kind);
                 starts.push(start);
             }
         }

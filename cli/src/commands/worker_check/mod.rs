@@ -6,6 +6,7 @@ mod judge;
 mod long_number;
 mod outages;
 mod refusals;
+mod replaced;
 mod rules;
 mod scenarios;
 mod script;

@@ -21,6 +21,10 @@ pub(super) const HELD: Rule = (
     "lists every claim that it has in held, with its fence and run, and no other",
 );
 pub(super) const START: Rule = ("start-once", "starts a run at most once");
+pub(super) const REPLACED: Rule = (
+    "replaced-run",
+    "aborts the handler of a run that a greater run of its task replaces, and does not start the earlier one again",
+);
 pub(super) const AGAIN: Rule = (
     "report-again",
     "sends a report again, with the same n and content, until it is answered",
@@ -78,7 +82,7 @@ pub(super) const WORKS: Rule = (
 
 /// Every rule, for the test of the page that lists them.
 #[cfg(test)]
-pub(super) const ALL: [Rule; 24] = [
+pub(super) const ALL: [Rule; 25] = [
     WORKS,
     FORM,
     REGISTER_AGAIN,
@@ -87,6 +91,7 @@ pub(super) const ALL: [Rule; 24] = [
     WAIT,
     HELD,
     START,
+    REPLACED,
     AGAIN,
     NUMBER,
     STOP,

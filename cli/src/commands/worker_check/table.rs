@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     outages::{Killed, Silence},
     refusals::{Gone, Once, Refused},
+    replaced::Replaced,
     scenarios::{Doubled, Drains, Loses, Lossy, Stops, Work},
     script::Scenario,
     unreadable::Unreadable,
@@ -14,7 +15,7 @@ const SHORT: Duration = Duration::from_secs(20);
 const LONG: Duration = Duration::from_secs(40);
 
 /// Every scenario.
-pub(super) const ALL: [Scenario; 19] = [
+pub(super) const ALL: [Scenario; 20] = [
     Scenario {
         name: "work",
         bound: SHORT,
@@ -39,6 +40,11 @@ pub(super) const ALL: [Scenario; 19] = [
         name: "doubled-claim",
         bound: SHORT,
         script: || Box::<Doubled>::default(),
+    },
+    Scenario {
+        name: "replaced-run",
+        bound: SHORT,
+        script: || Box::<Replaced>::default(),
     },
     Scenario {
         name: "stops",

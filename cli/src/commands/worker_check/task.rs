@@ -2,8 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    path::PathBuf,
+    fs, mem,
+    path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -30,6 +30,43 @@ pub(super) struct Stopped {
     pub(super) sent: Option<Instant>,
 }
 
+/// A run that a greater one has replaced.
+#[derive(Debug)]
+pub(super) struct Earlier {
+    start: Value,
+    trace: PathBuf,
+    /// Whether its start is to be sent once more.
+    pub(super) is_due: bool,
+}
+
+impl Earlier {
+    /// Returns its start once, when it is to be sent again.
+    pub(super) fn take_start(&mut self) -> Option<Value> {
+        mem::take(&mut self.is_due).then(|| self.start.clone())
+    }
+
+    /// Returns how often its handler has started.
+    pub(super) fn starts(&self) -> usize {
+        starts(&self.trace)
+    }
+
+    /// Returns whether its handler has gone on after this moment.
+    pub(super) fn goes_on_after(&self, moment: Instant) -> bool {
+        goes_on_after(&self.trace, moment)
+    }
+}
+
+fn starts(trace: &Path) -> usize {
+    let text = fs::read_to_string(trace).unwrap_or_default();
+    text.lines().filter(|line| *line == "start").count()
+}
+
+fn goes_on_after(trace: &Path, moment: Instant) -> bool {
+    let written = fs::metadata(trace).and_then(|file| file.modified());
+    let age = written.map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
+    age.is_ok_and(|age| age < moment.elapsed())
+}
+
 /// A task of the stand-in store.
 #[derive(Debug)]
 pub(super) struct Task {
@@ -49,6 +86,8 @@ pub(super) struct Task {
     pub(super) signal: Option<(Value, bool)>,
     /// The file in which the handler notes that it has started and that it goes on.
     trace: PathBuf,
+    /// The run that the present one has replaced.
+    pub(super) earlier: Option<Earlier>,
     /// The number of the last report that was applied.
     pub(super) n: u64,
     /// Reports whose answer was lost, or was none, by their numbers.
@@ -80,6 +119,7 @@ impl Task {
             signals_at_start: None,
             signal: None,
             trace,
+            earlier: None,
             n: 0,
             unanswered: BTreeMap::new(),
             sent: None,
@@ -99,6 +139,21 @@ impl Task {
     /// Returns whether the handler is known to run.
     pub(super) fn is_running(&self) -> bool {
         self.is_live() && self.starts() > 0
+    }
+
+    /// Replaces the run by a greater one of the claim, whose handler has a file of its own.
+    pub(super) fn replace(&mut self) {
+        let start = self.start();
+        let trace = self.trace.with_extension("next");
+        self.props["trace"] = json!(trace);
+        let trace = mem::replace(&mut self.trace, trace);
+        self.earlier = Some(Earlier {
+            start,
+            trace,
+            is_due: false,
+        });
+        self.run += 2;
+        (self.sent, self.since) = (None, None);
     }
 
     /// Returns the start of the run, as an answer has it.
@@ -124,15 +179,12 @@ impl Task {
 
     /// Returns how often a handler has started.
     pub(super) fn starts(&self) -> usize {
-        let text = fs::read_to_string(&self.trace).unwrap_or_default();
-        text.lines().filter(|line| *line == "start").count()
+        starts(&self.trace)
     }
 
     /// Returns whether the handler has gone on after this moment.
     pub(super) fn goes_on_after(&self, moment: Instant) -> bool {
-        let written = fs::metadata(&self.trace).and_then(|file| file.modified());
-        let age = written.map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
-        age.is_ok_and(|age| age < moment.elapsed())
+        goes_on_after(&self.trace, moment)
     }
 
     /// Returns the message with which the handler has ended.

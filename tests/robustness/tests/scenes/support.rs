@@ -28,8 +28,8 @@ pub(crate) const TTL: Duration = Duration::from_millis(1500);
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The scenes run one after the other: each has several processes.
-static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+/// Two scenes run at the same time: each has several processes, which wait more than they compute.
+static TWO: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
 
 /// Makes a scene without workers, plays it, and keeps its folder when it fails.
 pub(crate) async fn play(
@@ -37,7 +37,7 @@ pub(crate) async fn play(
     late: Duration,
     play: impl AsyncFnOnce(&mut Scene, fastrand::Rng) -> Result<(), BoxError>,
 ) -> Result<(), BoxError> {
-    let _alone = ALONE.lock().await;
+    let _one_of_two = TWO.acquire().await?;
     let seed = match env::var("WINDLASS_SEED") {
         Ok(seed) => seed.parse()?,
         Err(_) => fastrand::u64(..1_000_000),
