@@ -1,6 +1,6 @@
 //! What a worker's turn does with notices: commands, the ends of tasks, orders of operators, timers; and its claims.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use tracing::{debug, info};
 use windlass_statemachine::{StopReason, TaskId, machine::Input};
@@ -8,9 +8,13 @@ use windlass_statemachine::{StopReason, TaskId, machine::Input};
 use super::{
     claims::{Entry, Turn},
     desk::Desk,
+    error::WorkerError,
     worker::{Notice, Worker},
 };
 use crate::store::{Claimed, Error, NodeCommand, QueuedNodeCommand, TaskView};
+
+/// The pause after a read of the speaker that has failed.
+const AGAIN: Duration = Duration::from_millis(500);
 
 impl Turn {
     /// Handles the notices of the worker.
@@ -18,6 +22,13 @@ impl Turn {
         let notices = worker.take_notices();
         if !self.speaks {
             // The server that speaks for the worker reads everything.
+            return;
+        }
+        if !notices.is_empty() && !self.still_speaks(desk, worker).await {
+            if self.speaks {
+                // It is not known: they are looked at again.
+                notices.into_iter().for_each(|notice| worker.tell(notice));
+            }
             return;
         }
         let (mut commanded, mut whole) = (HashSet::new(), false);
@@ -45,6 +56,31 @@ impl Turn {
                 .await;
         }
         self.settle(desk, worker).await;
+    }
+
+    /// Returns whether no other server has taken the place of this one. Without a request of the worker only the server that
+    /// speaks for it may end a run: another one does not know what the worker was sent.
+    async fn still_speaks(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>) -> bool {
+        match desk.record(&worker.lease.node, &worker.secret).await {
+            Ok(now)
+                if self
+                    .lease
+                    .speaker
+                    .as_ref()
+                    .is_some_and(|own| *own != now.speaker) =>
+            {
+                debug!(worker = %worker.lease.node, server = %now.speaker.server, "another server speaks for a worker");
+                self.forget(desk);
+                false
+            }
+            Err(WorkerError::Store(error)) => {
+                debug!(worker = %worker.lease.node, %error, "could not read which server speaks for a worker");
+                desk.arm(worker, AGAIN);
+                false
+            }
+            // A write for a worker that is over is refused.
+            Ok(_) | Err(_) => true,
+        }
     }
 
     fn gone(&mut self, desk: &Arc<Desk>, id: &TaskId) {

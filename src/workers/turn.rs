@@ -238,6 +238,8 @@ impl Turn {
                             desk.metrics.moved(entry.kind(), &commit.write);
                         }
                         let state = &commit.write.state;
+                        debug!(task = %id, fence = %commit.claim.fence, worker = %worker.lease.node, server = %desk.name,
+                            to = %state.code(), ends = commit.write.drop_claim, "transition");
                         let stored = (state.report.clone(), state.code());
                         self.written.insert(id.clone(), stored);
                     }

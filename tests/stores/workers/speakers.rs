@@ -259,3 +259,42 @@ async fn a_run_that_another_server_may_have_sent_is_not_given_away() {
         }
     }
 }
+
+/// The first server has claimed a task, and has sent its run to nobody. The other one, which takes its place, has sent it: a kill
+/// ends the task when the worker has ended the run, and the first server does not apply it before.
+#[tokio::test]
+async fn a_server_that_no_longer_speaks_ends_no_run() {
+    let (store, client) = memory().await;
+    let (one, other, mut worker) = (server(&store), server(&store), Worker::new("w"));
+    worker.register(&one, 1).await;
+    let mut left = Worker::new("w");
+    let mut open = Box::pin(left.send_exchange(&one, 3700));
+    let waits = tokio::time::timeout(Duration::from_millis(100), &mut open).await;
+    assert!(waits.is_err(), "it waits for work");
+    // From here on nothing takes its answer.
+    let id = submit(&client, "a").await;
+    within("the claim", async {
+        while client.get(&id).await.unwrap().node.is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    worker.seq = 1;
+    worker.exchange(&other, 0).await;
+    assert_eq!(worker.started.len(), 1, "the other server has sent the run");
+    client.command(&id, Command::Kill).await.unwrap();
+    let stop = within("the stop", async {
+        loop {
+            if let Some(stop) = worker.exchange(&other, 500).await.stop.pop() {
+                return stop;
+            }
+        }
+    });
+    assert_eq!(stop.await.reason, "command");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let record = client.get(&id).await.unwrap();
+    assert!(record.node.is_some(), "{record:?}");
+    let aborted = worker.report(&other, "a", json!({"aborted": true})).await;
+    assert_eq!(aborted.state, Some(StateKind::Killed));
+    drop(open);
+}

@@ -108,6 +108,11 @@ class ThreadHost(Host):
         context = contextvars.copy_context()
         threading.Thread(target=context.run, args=(run.call,), name=run.claim["id"], daemon=True).start()
 
+    def interrupt(self, run: Run) -> None:
+        """Ends an aborted handler at its next `wait`, `checkpoint` or `reply`: a thread cannot be ended where it is, and the
+        process that would end with it has the other handlers, too."""
+        run.aborted()
+
 
 class LoopRun(Run):
     """A run in the event loop."""

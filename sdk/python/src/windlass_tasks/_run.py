@@ -57,6 +57,8 @@ class Run:
         """Whether a signal has come that neither `signals` nor the end of a `wait` has shown to the handler."""
         self.tickets = itertools.count(1)
         self.is_over = False
+        self.is_aborted = False
+        """Whether nothing of the run counts any more, so that no report is answered."""
         self.unreadable: Exception | None = None
         """Why a signal that has come cannot be read: it fails the run."""
 
@@ -89,8 +91,8 @@ class Run:
     def ask(self, what: str, value: Any) -> Awaitable[None]:
         ticket = self._ask(what, value)
         with self.changed:
-            self.changed.wait_for(lambda: ticket in self.answers)
-            error = self.answers.pop(ticket)
+            self.changed.wait_for(lambda: ticket in self.answers or self.is_aborted)
+            error = self.answers.pop(ticket, None)
         self._answered(error)
         return Done()
 
@@ -153,6 +155,13 @@ class Run:
         if self.job is not None:
             self.job.stopping = self.stop
         self.wake()
+
+    def aborted(self) -> None:
+        self.is_aborted = True
+        if self.stop is None:
+            self.stopped({"reason": "lost"})
+        else:
+            self.wake()
 
     def signalled(self, sent: Json) -> None:
         if self.job is None:
