@@ -23,7 +23,7 @@ pub(super) const HELD: Rule = (
 pub(super) const START: Rule = ("start-once", "starts a run at most once");
 pub(super) const REPLACED: Rule = (
     "replaced-run",
-    "aborts the handler of a run that a greater run of its task replaces, and does not start the earlier one again",
+    "aborts the handler of a run that a greater one replaces, and does not start it again",
 );
 pub(super) const AGAIN: Rule = (
     "report-again",
