@@ -27,6 +27,14 @@ impl KindFilter {
             Self::Begins(prefix) => kind.as_str().starts_with(prefix),
         }
     }
+
+    /// Has a filter of tasks select these kinds.
+    pub(crate) fn narrow(&self, filter: &mut Filter) {
+        match self {
+            Self::Is(kind) => filter.kind = Some(kind.clone()),
+            Self::Begins(prefix) => filter.kind_prefix = Some(prefix.clone()),
+        }
+    }
 }
 
 impl std::fmt::Display for KindFilter {
@@ -177,10 +185,8 @@ impl FilterArgs {
             .submitted(TimeRange::new(self.submitted_from, self.submitted_until))
             .ended(TimeRange::new(self.ended_from, self.ended_until))
             .props(self.props.iter().cloned());
-        match &self.kind {
-            Some(KindFilter::Is(kind)) => filter.kind = Some(kind.clone()),
-            Some(KindFilter::Begins(prefix)) => filter.kind_prefix = Some(prefix.clone()),
-            None => {}
+        if let Some(kind) = &self.kind {
+            kind.narrow(&mut filter);
         }
         filter.id_prefix = self.prefix.clone();
         filter.node = self.node.clone();
@@ -305,6 +311,20 @@ mod tests {
         let checked = filter.filter().map(drop);
         let checked = checked.and_then(|()| waits.map_or(Ok(()), |of| filter.check_waits(of)));
         checked.err().map(|failure| failure.to_string())
+    }
+
+    /// Regression: `failures --kind k --since 1h` found none when so many tasks of other kinds had failed.
+    #[test]
+    fn a_kind_narrows_a_filter() {
+        for (text, kind, prefix) in [("k", Some("k"), None), ("inbox/*", None, Some("inbox/"))] {
+            let mut filter = Filter::new();
+            kind_filter(text).unwrap().narrow(&mut filter);
+            let of = (
+                filter.kind.as_ref().map(Kind::as_str),
+                filter.kind_prefix.as_deref(),
+            );
+            assert_eq!(of, (kind, prefix));
+        }
     }
 
     /// They listed nothing, with exit code 0.

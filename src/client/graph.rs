@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use windlass_statemachine::TaskId;
 
 use super::Client;
-use crate::store::{Error, Filter, Page, TaskRecord};
+use crate::store::{Error, Filter, Page, Shown, TaskRecord};
 
 /// How many tasks one call reads.
 const PAGE: u32 = 1000;
@@ -38,7 +38,8 @@ pub struct Graph {
     waits: HashMap<TaskId, Vec<TaskId>>,
     /// The tasks that wait for each task, in submit order.
     waiters: HashMap<TaskId, Vec<TaskId>>,
-    states: HashMap<TaskId, &'static str>,
+    /// The state of each task, and the word for it that people see.
+    states: HashMap<TaskId, (&'static str, Shown)>,
     /// How many waits were added.
     edges: usize,
     /// Whether tasks were not read because the ones before them have too many waits.
@@ -133,7 +134,7 @@ impl Graph {
         }
         let state = record.state.as_ref();
         let name = state.map_or("quarantined", |state| state.code().as_str());
-        self.states.insert(id.clone(), name);
+        self.states.insert(id.clone(), (name, Shown::of(record)));
         let waits = state.ok().and_then(|state| state.waits.as_deref());
         for other in waits.iter().flat_map(|waits| &waits.tasks) {
             self.edge(id, other);
@@ -166,7 +167,13 @@ impl Graph {
 
     /// Returns the state of a task; `unknown` if it does not exist.
     pub fn state(&self, id: &TaskId) -> &'static str {
-        self.states.get(id).copied().unwrap_or(UNKNOWN)
+        self.states.get(id).map_or(UNKNOWN, |(state, _)| state)
+    }
+
+    /// Returns the state of a task as lists show it: [`Shown`]; `unknown` if it does not exist.
+    pub fn shown(&self, id: &TaskId) -> &'static str {
+        let shown = self.states.get(id).map(|(_, shown)| shown.as_str());
+        shown.unwrap_or(UNKNOWN)
     }
 
     /// Returns the tasks that a task waits for, directly or indirectly, and those that wait for it: at most `limit`, and no

@@ -67,6 +67,7 @@ impl Client {
         &self,
         kinds: &mut [(KindStats, bool)],
         nodes: &[NodeRecord],
+        now: Timestamp,
     ) -> Result<(), Error> {
         let filter = Filter {
             states: vec![StateKind::Sleeping],
@@ -82,7 +83,9 @@ impl Client {
         };
         let mut waits = self.store.registry().span(&filter, span).await?;
         let at_least = waits.len() >= MOST as usize;
-        waits.retain(|one| one.node.is_none() && !awaited(one).is_empty());
+        waits.retain(|one| {
+            one.node.is_none() && !awaited(one).is_empty() && !is_wait_expired(one, now)
+        });
         let mut lookup = Lookup::new(self);
         lookup.left = MOST_LOOKS;
         let reasons = lookup.reasons(&waits, nodes).await?;
@@ -106,6 +109,7 @@ impl Client {
         &self,
         kinds: &mut [(KindStats, bool)],
         nodes: &[NodeRecord],
+        now: Timestamp,
     ) -> Result<(), Error> {
         let filter = Filter {
             awaits_signal: true,
@@ -124,11 +128,11 @@ impl Client {
                 match reason {
                     // Kept signals hold the claim.
                     Some(reason) if is_wait(reason) => claimed += u64::from(record.node.is_some()),
-                    reason if record.node.is_none() => {
+                    reason if record.node.is_none() && !is_wait_expired(record, now) => {
                         over += 1;
                         others.extend(reason.clone());
                     }
-                    // Lost ones are counted with the claims.
+                    // Lost ones are counted with the claims, and those whose deadline has passed with the available tasks.
                     _ => {}
                 }
             }
@@ -293,6 +297,11 @@ pub(super) async fn mark(client: &Client) -> Result<Option<Copied>, Error> {
 /// Returns the tasks that this one waits for.
 fn awaited(record: &TaskRecord) -> &[TaskId] {
     record.state.as_ref().map_or(&[], waited_for)
+}
+
+/// Returns whether the deadline of a task's wait has passed. The counts of the store have it among the available tasks.
+fn is_wait_expired(record: &TaskRecord, now: Timestamp) -> bool {
+    record.state.as_ref().is_ok_and(|state| state.is_due(now))
 }
 
 /// Returns whether a task is live; an unreadable one counts as live.

@@ -61,11 +61,11 @@ impl Client {
         let may_await =
             |of: &KindStats| of.awaiting_signal > 0 || (of.claimed > 0 && registry.keeps_counts());
         if kinds.iter().any(|(of, _)| may_await(of)) {
-            self.read_awaiting(&mut kinds, &nodes).await?;
+            self.read_awaiting(&mut kinds, &nodes, at).await?;
         }
         self.read_live(&mut kinds, (&nodes, &limits), at).await?;
         if kinds.iter().any(|(of, _)| of.waiting > 0) {
-            self.read_waits(&mut kinds, &nodes).await?;
+            self.read_waits(&mut kinds, &nodes, at).await?;
         }
         // Live nodes have no claim of a task whose node has died.
         let claimed: u64 = kinds.iter().map(|(of, _)| of.claimed).sum();

@@ -211,13 +211,7 @@ async fn state(store: &Store, id: &TaskId) -> Result<RunState, Error> {
 
 fn run_state(state: &TaskState) -> RunState {
     match state.code() {
-        StateKind::Failed => RunState::Failed {
-            error: state
-                .errors
-                .last()
-                .map(|e| e.error.clone())
-                .unwrap_or_default(),
-        },
+        StateKind::Failed => RunState::Failed,
         ended if ended.is_terminal() => RunState::Ended,
         live => RunState::Live {
             is_paused: live == StateKind::Paused,

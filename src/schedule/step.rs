@@ -25,7 +25,7 @@ const NO_TIME: Timestamp = Timestamp::constant(253_402_207_200, 0);
 pub(crate) enum RunState {
     Live { is_paused: bool },
     Ended,
-    Failed { error: String },
+    Failed,
 }
 
 /// The due times whose run has the id of an existing task.
@@ -136,11 +136,11 @@ impl<'a> Turn<'a> {
         for (nominal, state) in runs {
             match state {
                 RunState::Live { is_paused } => live.push((nominal, *is_paused)),
-                RunState::Failed { error } if spec.pause_on_failure => {
-                    let id = run_id(times.id(), nominal)?;
-                    failed = Some(format!("run '{id}' failed: {error}"));
+                RunState::Failed if spec.pause_on_failure => {
+                    // Without the error: who may see the schedule may not see all that its runs say.
+                    failed = Some(format!("run '{}' failed", run_id(times.id(), nominal)?));
                 }
-                RunState::Failed { .. } | RunState::Ended => {}
+                RunState::Failed | RunState::Ended => {}
             }
         }
         let mut step = Step {

@@ -44,6 +44,8 @@ pub struct NodeForm<'a> {
     pub id: &'a TaskId,
     /// Its state, or `unknown`.
     pub state: &'a str,
+    /// The state as lists show it: `running` or `queued` for a runnable task, otherwise `state`.
+    pub shown: &'a str,
 }
 
 /// A wait.
@@ -65,6 +67,7 @@ impl<'a> GraphForm<'a> {
         let tasks = tasks.map(|id| NodeForm {
             id,
             state: graph.state(id),
+            shown: graph.shown(id),
         });
         let between = graph.between(around).into_iter();
         let between = between.map(|(task, waits_for)| EdgeForm { task, waits_for });

@@ -1,12 +1,14 @@
 //! [`WhyForm`] and [`TaskWhyForm`]: why tasks are not run, as clients read it.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass_statemachine::{Kind, TaskState, TaskStatus, state::Skipped};
 
 use crate::{
     client::{NotRun, Pausers, Stats, WaitReason},
-    store::{Error, RefusedRows, TaskRecord},
+    store::{Error, RefusedRows, Standing, TaskRecord},
 };
 
 /// Which tasks are not run, and why.
@@ -181,12 +183,30 @@ impl TaskWhyForm {
     }
 }
 
+/// From how long on a task that a node could claim, and none has claimed, is remarked on.
+const LATE: Duration = Duration::from_secs(10);
+
+/// Returns the text for tasks that no node has claimed for so long although one has room: what a node decides by itself
+/// stands in no record.
+fn not_claimed(late: Duration) -> String {
+    format!(
+        "no node has claimed it for {} s although one has room: the balancer of a node may delay claims, and a node that was \
+         told to stop the task leaves it alone for 30 s",
+        late.as_secs()
+    )
+}
+
 /// Returns what a task does that nothing holds back.
 fn present(record: &TaskRecord, now: Timestamp, (sees_nodes, sees_errors): (bool, bool)) -> String {
     let Ok(state) = &record.state else {
         return "its record cannot be read".to_owned();
     };
-    let present = doing(state, record, now, (sees_nodes, sees_errors));
+    let mut present = doing(state, record, now, (sees_nodes, sees_errors));
+    if let Some(late) = Standing::of(record, now).late
+        && late >= LATE
+    {
+        present += &format!("; {}", not_claimed(late));
+    }
     match state.errors.last() {
         // A task that fails, and one whose nodes are lost one after the other.
         Some(last) if state.attempts > 0 && !state.code().is_terminal() => {

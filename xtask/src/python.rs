@@ -74,7 +74,7 @@ fn check(program: &Path) -> Result<(), String> {
     both(newest(program), others(program))
 }
 
-/// The checks of the sources, and the tests in the newest Python.
+/// The checks of the sources, and the tests in the newest Python but for the slow ones.
 ///
 /// # Errors
 ///
@@ -83,11 +83,14 @@ pub(crate) fn newest(program: &Path) -> Result<(), String> {
     let pythons = found::all()?;
     let newest = pythons.last().ok_or("no Python was found")?;
     timed(&format!("sdk/python, with {}", newest.name()), || {
-        both(check_sources(newest), test(newest, program, &[]))
+        both(
+            check_sources(newest),
+            test(newest, program, &["-m", "not slow"]),
+        )
     })
 }
 
-/// What [`newest`] leaves out: the tests in each other Python, the wheel, and `deploy` with a real Prometheus.
+/// What [`newest`] leaves out: the slow tests, the tests in each other Python, the wheel, and `deploy` with a real Prometheus.
 ///
 /// # Errors
 ///
@@ -96,9 +99,15 @@ pub(crate) fn others(program: &Path) -> Result<(), String> {
     let pythons = found::all()?;
     let (newest, others) = pythons.split_last().ok_or("no Python was found")?;
     let names: Vec<String> = others.iter().map(Python::name).collect();
-    let what = format!("sdk/python, with {}, and the wheel", names.join(", "));
+    let what = format!(
+        "sdk/python: the slow tests, {}, and the wheel",
+        names.join(", ")
+    );
     timed(&what, || {
-        let mut done = deploy(newest, program);
+        let mut done = both(
+            deploy(newest, program),
+            test(newest, program, &["-m", "slow"]),
+        );
         for python in others {
             done = both(done, test(python, program, &["-m", "not slow"]));
         }

@@ -54,16 +54,34 @@ pub(crate) fn keep(line: &[u8]) -> io::Result<()> {
     append(&file, "test", &name, seconds)
 }
 
-/// Keeps the time of a program, if a run of [`slowest`] asks for it.
+/// Keeps the time of a program, and the processor time of what this process has waited for, if a run of [`slowest`] asks
+/// for them.
 ///
 /// # Errors
 ///
 /// When the file cannot be written.
 pub(crate) fn keep_program(name: &str, took: Duration) -> io::Result<()> {
-    match env::var_os(FILE) {
-        Some(file) => append(&file, "program", name, took.as_secs_f64()),
+    let Some(file) = env::var_os(FILE) else {
+        return Ok(());
+    };
+    append(&file, "program", name, took.as_secs_f64())?;
+    let processor = fs::read_to_string("/proc/self/stat").ok();
+    match processor.as_deref().and_then(processor_of_children) {
+        Some(seconds) => append(&file, "processor", name, seconds),
         None => Ok(()),
     }
+}
+
+/// Reads the seconds of processor time of the processes that have been waited for, and of those that these have waited
+/// for, from the text of `/proc/PID/stat`.
+fn processor_of_children(stat: &str) -> Option<f64> {
+    /// Linux counts these times in hundredths of a second, on every architecture that windlass is built for.
+    const TICKS: f64 = 100.0;
+    // The name of the program stands in parentheses, and may have blanks.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
+    let user: f64 = fields.next()?.parse().ok()?;
+    let system: f64 = fields.next()?.parse().ok()?;
+    Some((user + system) / TICKS)
 }
 
 fn append(file: &std::ffi::OsStr, what: &str, name: &str, seconds: f64) -> io::Result<()> {
@@ -79,7 +97,7 @@ fn time_of(line: &[u8]) -> Option<(String, f64)> {
     Some((name.to_owned(), seconds.parse().ok()?))
 }
 
-/// Returns a table in Markdown: the programs by their times, then the slowest tests.
+/// Returns tables in Markdown: the programs by their times, the same by their processor times, then the slowest tests.
 fn table(times: &str) -> String {
     let rows = |of: &str| -> Vec<(f64, String)> {
         let each = times.lines().filter_map(|line| {
@@ -101,7 +119,10 @@ fn table(times: &str) -> String {
     };
     let (programs, mut tests) = (rows("program"), rows("test"));
     tests.truncate(PRINTED);
-    text("program", &programs) + &text("test", &tests)
+    let processor = rows("processor");
+    let sum: f64 = processor.iter().map(|(seconds, _)| seconds).sum();
+    let title = format!("program ({sum:.0} s of processor time in all)");
+    text("program", &programs) + &text(&title, &processor) + &text("test", &tests)
 }
 
 #[cfg(test)]
@@ -126,9 +147,19 @@ mod tests {
     }
 
     #[test]
+    fn the_processor_time_of_children_is_read_behind_the_name() {
+        let stat = "7 (a b) c) S 1 7 7 0 -1 4194560 1 2 3 4 11 12 1350 250 20 0 1 0 5 6 7";
+        assert_eq!(processor_of_children(stat), Some(16.0));
+        assert_eq!(processor_of_children("7 (a) S 1"), None);
+    }
+
+    #[test]
     fn the_slowest_come_first_and_programs_stand_apart() {
-        let times = "test 1.000 a\nprogram 9.000 stores\nprogram 10.000 cli\ntest 2.000 b\n";
+        let times = "test 1.000 a\nprogram 9.000 stores\nprocessor 8.000 stores\nprogram 10.000 cli\n\
+                     processor 2.000 cli\ntest 2.000 b\n";
         let expected = "| program | seconds |\n|---|---|\n| `cli` | 10.0 |\n| `stores` | 9.0 |\n\n\
+                        | program (10 s of processor time in all) | seconds |\n|---|---|\n\
+                        | `stores` | 8.0 |\n| `cli` | 2.0 |\n\n\
                         | test | seconds |\n|---|---|\n| `b` | 2.0 |\n| `a` | 1.0 |\n\n";
         assert_eq!(table(times), expected);
     }

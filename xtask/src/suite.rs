@@ -25,7 +25,7 @@ const SAME_ON_EVERY_ETCD: [&str; 11] = [
 /// for each of two cores they take 1.3 times as long.
 const TEST_THREADS: usize = 4;
 
-/// Runs every test with the first etcd and the newest Python. `args` go to `cargo test`, and leave out what is not run by it.
+/// Runs the tests with the first etcd and the newest Python; [`versions`] runs the others. `args` go to `cargo test`, and leave out what is not run by it.
 ///
 /// # Errors
 ///
@@ -58,19 +58,25 @@ pub(crate) fn test_with(args: &[String], variables: &[(&str, &Path)]) -> Result<
     // These wait more than they compute, so they run beside all others.
     let mut chromium = Command::new(env::current_exe().map_err(|e| format!("this program: {e}"))?);
     chromium.arg("browser");
-    let mut waiting = cargo_test(&protoc, &server)?;
-    waiting
-        .args(BESIDE.iter().flat_map(|program| ["--test", program]))
-        .envs(variables.iter().copied());
-    let beside = Beside::start(vec![
-        ("the dashboard in Chromium", chromium),
-        ("the tests on etcd", waiting),
-    ]);
+    let mut steps = Vec::new();
+    for (what, programs) in BESIDE {
+        let mut waiting = cargo_test(&protoc, &server)?;
+        waiting
+            .args(programs.iter().flat_map(|program| ["--test", program]))
+            .envs(variables.iter().copied());
+        steps.push((what, waiting));
+    }
+    steps.insert(1, ("the dashboard in Chromium", chromium));
+    let beside = Beside::start(steps);
     let mut failed = Vec::new();
     failed.extend(python::newest(&python::program()).err());
+    let elsewhere: Vec<&str> = BESIDE
+        .iter()
+        .flat_map(|(_, of)| of.iter().copied())
+        .collect();
     let mut others = cargo_test(&protoc, &server)?;
     others
-        .env(timed::ELSEWHERE, BESIDE.join(","))
+        .env(timed::ELSEWHERE, elsewhere.join(","))
         .envs(variables.iter().copied());
     failed.extend(run_tests(&name, &mut others).err());
     // Last, so that the closing lines of cargo test are the last ones.
@@ -78,9 +84,15 @@ pub(crate) fn test_with(args: &[String], variables: &[(&str, &Path)]) -> Result<
     outcome(&failed)
 }
 
-/// The programs of tests that run beside the others: they wait for servers. With the scenes and the cluster beside them two cores
-/// are so busy that tests of processes miss their times.
-const BESIDE: [&str; 1] = ["etcd"];
+/// The programs of tests that run beside the others, one step after another: they wait for servers, and for the ends of leases. Two
+/// such steps at the same time, beside the others, keep two cores so busy that tests of processes miss their times.
+const BESIDE: [(&str, &[&str]); 2] = [
+    ("the tests on etcd", &["etcd"]),
+    (
+        "the tests of processes that are killed",
+        &["cluster", "crash", "http", "python", "remote", "scenes"],
+    ),
+];
 
 /// Runs the tests whose results depend on a version of something, with each version that [`test`](fn@test) leaves out.
 ///

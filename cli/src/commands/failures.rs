@@ -48,7 +48,14 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let most = (args.limit as usize).saturating_mul(4).max(1000);
     let mut all = match args.since {
         None => client.store().registry().failures(most).await?,
-        Some(since) => client.failed_since(since, &Filter::new(), |_| true).await?,
+        Some(since) => {
+            // Only so many tasks are read: of these kinds alone.
+            let mut filter = Filter::new();
+            if let Some(kind) = &args.kind {
+                kind.narrow(&mut filter);
+            }
+            client.failed_since(since, &filter, |_| true).await?
+        }
     };
     if let Some(filter) = &args.kind {
         all.groups.retain(|group| filter.selects(&group.kind));

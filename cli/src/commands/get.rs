@@ -6,7 +6,7 @@ use windlass::{
     Client, Command, TaskId, TaskState,
     client::WaitReason,
     jiff::Timestamp,
-    store::{Change, CommandRecord, Error, Standing, TaskRecord},
+    store::{Change, CommandRecord, Error, Shown, Standing, TaskRecord},
     wire::RecordForm,
 };
 
@@ -236,6 +236,8 @@ struct Other {
     task: TaskId,
     /// Its state, or `unknown`.
     state: &'static str,
+    /// The state as lists show it: `running` or `queued` for a runnable task, otherwise `state`.
+    shown: &'static str,
 }
 
 /// Returns the tasks that a task waits for, or has waited for, with their present states.
@@ -243,12 +245,12 @@ async fn others(client: &Client, record: &TaskRecord) -> Result<Vec<Other>, Fail
     let waits = record.state.as_ref().ok().and_then(|s| s.waits.as_deref());
     let tasks = waits.map_or_else(Vec::new, |waits| waits.tasks.clone());
     let read = tasks.into_iter().map(|task| async move {
-        let state = match client.get(&task).await {
-            Ok(record) => state_name(&record),
-            Err(Error::NotFound { .. }) => "unknown",
+        let (state, shown) = match client.get(&task).await {
+            Ok(record) => (state_name(&record), Shown::of(&record).as_str()),
+            Err(Error::NotFound { .. }) => ("unknown", "unknown"),
             Err(error) => return Err(Failure::from(error)),
         };
-        Ok(Other { task, state })
+        Ok(Other { task, state, shown })
     });
     let read = futures::stream::iter(read).buffered(32);
     read.try_collect().await
@@ -285,7 +287,7 @@ fn show_others(out: &Output, record: &TaskRecord, others: &[Other]) -> Result<()
         let at_claim = at_claim.map_or(String::new(), |outcome| {
             format!(" ({outcome} at the claim)")
         });
-        out.line(format!("  {}  {}{at_claim}", other.task, other.state))?;
+        out.line(format!("  {}  {}{at_claim}", other.task, other.shown))?;
     }
     Ok(())
 }

@@ -1,6 +1,11 @@
 //! `windlass retry`: restarts ended tasks.
 
-use windlass::{Client, store::RetryTask};
+use std::collections::BTreeSet;
+
+use windlass::{
+    Client, Kind, StateKind,
+    store::{RetryTask, TaskRecord},
+};
 
 use crate::{
     bulk::{Item, Report},
@@ -10,8 +15,12 @@ use crate::{
     global::Global,
     input,
     output::Output,
-    select::{Choice, SelectArgs, is_ended},
+    select::{Choice, Remark, SelectArgs, Wanted, is_ended},
+    waiting::note_unhandled,
 };
+
+/// How many of the tasks are read at most for a note about their kinds.
+const READ: usize = 100;
 
 /// Which tasks.
 #[derive(Debug, clap::Args)]
@@ -34,16 +43,11 @@ pub(crate) struct Args {
     with_dependents: bool,
 
     /// Start the one named task with this data instead of its own: JSON, @FILE, or - for standard input
-    #[arg(long, value_name = "JSON", conflicts_with = "with_dependents")]
+    #[arg(long, value_name = "JSON")]
     data: Option<String>,
 
     /// Start the one named task with these props instead of its own: JSON, @FILE, or - for standard input
-    #[arg(
-        long = "props",
-        id = "new_props",
-        value_name = "JSON",
-        conflicts_with = "with_dependents"
-    )]
+    #[arg(long = "props", id = "new_props", value_name = "JSON")]
     props: Option<String>,
 }
 
@@ -52,6 +56,13 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let client = global.existing().await?;
     let out = global.out();
     if args.data.is_some() || args.props.is_some() {
+        if args.with_dependents {
+            return Err(Failure::Usage(
+                "--data and --props change one task; retry that one first, and then again with --with-dependents alone: \
+                 it starts the tasks that failed because of it"
+                    .into(),
+            ));
+        }
         return edited(args, &client, &out).await;
     }
     let (choice, waves) = if args.with_dependents {
@@ -80,7 +91,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         let choice = (args.select).choose_with(&client, &out, "retry", (roots, others));
         (choice.await?, Some(waves))
     } else {
-        let choice = args.select.choose(&client, &out, "retry", is_ended);
+        let choice = args.select.choose_wanted(&client, &out, "retry", ENDED);
         (choice.await?, None)
     };
     let ids = match choice {
@@ -96,7 +107,41 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         });
         tasks.extend(report.await.tasks);
     }
-    Report::new("retry", tasks).print(&out, "started again")
+    let report = Report::new("retry", tasks);
+    note_kinds(&client, &out, &report).await;
+    report.print(&out, "started again")
+}
+
+/// What filters select: a task that was repaired still has its errors, and `--error` selects it.
+const ENDED: Wanted = Wanted {
+    takes: is_ended,
+    remark: Some(Remark {
+        concerns: |record: &TaskRecord, _| {
+            let state = record.state.as_ref();
+            state.is_ok_and(|state| state.code() == StateKind::Completed)
+        },
+        text: "completed already, and would run again; --state failed leaves them out",
+    }),
+};
+
+/// Notes the kinds of tasks that were started again which no live node handles.
+async fn note_kinds(client: &Client, out: &Output, report: &Report) {
+    let mut kinds = BTreeSet::<Kind>::new();
+    let done = report.tasks.iter().filter(|one| one.error.is_none());
+    for one in done.take(READ) {
+        if let Ok(record) = client.get(&one.id).await
+            && record.node.is_none()
+        {
+            kinds.insert(record.task.kind);
+        }
+    }
+    let (lines, others): (BTreeSet<Kind>, _) = kinds
+        .into_iter()
+        .partition(|kind| kind.as_str() == Kind::RUN_LINE);
+    let again = "the same `windlass run` again, in the same folder, runs its lines";
+    note_unhandled(client, out, &lines, ("they wait", again)).await;
+    let then = "they run when one starts";
+    note_unhandled(client, out, &others, ("they wait", then)).await;
 }
 
 /// Restarts one task with other data or props.

@@ -94,7 +94,7 @@ struct Rotate {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Let the secret before it be valid for this time: 1h, 1d
+    /// Let the secret before it be valid for this time: 1h, 1d. One from an earlier rotation ends at once
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
     overlap: Duration,
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use windlass::{
     Client, Kind, StateKind, Task, TaskId, WaitOutcome, Waited,
-    client::{Cause, NotRun, WaitReason},
+    client::{Cause, NotRun, Stats, WaitReason},
     statemachine::waits::Waits,
     store::{Error, Filter, Query, TaskRecord},
     wire::{TaskWhyForm, WaitingForm, WhyForm},
@@ -71,7 +71,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             Some(filter) if stats.kinds.is_empty() => {
                 out.note(format!("there are no tasks of the kind {filter}"));
             }
-            _ => out.note("every task that is due runs, or will be claimed"),
+            _ => match unclaimed(&stats) {
+                None => out.note("every task that is due runs, or will be claimed"),
+                Some(text) => out.line(text)?,
+            },
         }
     }
     // Lines, because a table would cut them off.
@@ -337,4 +340,25 @@ pub(crate) fn remedy(kind: &Kind, reason: &WaitReason) -> String {
             format!("list {kind} --waits {}", reason.kind())
         }
     }
+}
+
+/// From how long on tasks are remarked on that no node claims although one has room.
+const LATE: i64 = 10;
+
+/// Says of which kind tasks are due for long although a node has room; `None` if there are none. What a node decides by
+/// itself stands in no record.
+fn unclaimed(stats: &Stats) -> Option<String> {
+    let late = stats.kinds.iter().filter_map(|of| {
+        let due = of.oldest_due.filter(|_| of.available > 0)?;
+        Some((stats.at.duration_since(due).as_secs(), of))
+    });
+    let (age, of) = late.max_by_key(|(age, _)| *age)?;
+    (age >= LATE).then(|| {
+        format!(
+            "{} {}: no node has claimed the first for {age} s although one has room: the balancer of a node may delay claims, \
+             and a node that was told to stop a task leaves it alone for 30 s",
+            of.available,
+            one_line(of.kind.as_str())
+        )
+    })
 }

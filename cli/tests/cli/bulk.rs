@@ -206,9 +206,27 @@ fn a_retry_takes_the_tasks_that_failed_because_of_it_along() {
             2,
             &["--with-dependents takes the ids of tasks, and no filters"],
         );
-    let done = env.json(&[&retry[..], &["--yes"]].concat());
-    assert_eq!((&done["done"], &done["failed"]), (&json!(3), &json!(0)));
+    env.run(&["retry", "a", "--props", "{}", "--with-dependents"])
+        .fails(2, &["retry that one first", "--with-dependents alone"]);
+    let done = env.run(&[&retry[..], &["--yes", "-o", "json"]].concat());
+    let done = done.ok();
+    let report = &done.lines()[0];
+    assert_eq!((&report["done"], &report["failed"]), (&json!(3), &json!(0)));
+    // Regression: nothing said that no worker takes them.
+    assert!(
+        done.err.contains("no live node handles kind 'exec'"),
+        "{done:?}"
+    );
     work();
+    // Regression: they were selected by the error of an earlier attempt, without a word.
+    let dry = env
+        .run(&["retry", "--error", "exit code 1", "--dry-run"])
+        .ok();
+    assert!(
+        dry.err
+            .contains("1 task completed already, and would run again; --state failed"),
+        "{dry:?}"
+    );
     let completed = ["a", "b", "c"];
     for (id, state) in states() {
         let is_completed = completed.contains(&id.as_str());

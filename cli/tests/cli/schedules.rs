@@ -328,6 +328,7 @@ async fn the_last_run_and_the_times_without_a_run_are_shown() {
             "id": run,
             "nominal": run.as_str().strip_prefix("bad@"),
             "state": "failed",
+            "shown": "failed",
             "error": "out of luck",
         });
         assert_eq!(shown["last_run"], expected);

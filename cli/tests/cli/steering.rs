@@ -161,6 +161,36 @@ async fn retry_starts_again_and_delete_ends_everything() {
     node.shutdown().await;
 }
 
+/// Regression: trees, graphs, waits and schedules called these tasks `runnable`.
+#[tokio::test(flavor = "multi_thread")]
+async fn people_read_running_and_queued_everywhere() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    env.run(&["submit", "stay", "--id", "runs"]).ok();
+    env.run(&["submit", "nobody", "--id", "stands"]).ok();
+    let waits = [
+        "submit", "stay", "--id", "waits", "--after", "runs", "--after", "stands",
+    ];
+    env.run(&waits).ok();
+    crate::live::until("it runs", || {
+        env.json(&["get", "runs"])["shown"] == "running"
+    });
+    for words in [
+        &["graph", "waits"][..],
+        &["list", "--tree"],
+        &["get", "waits"],
+    ] {
+        let text = env.run(words).ok().out;
+        for part in ["runs  running", "stands  queued"] {
+            assert!(text.contains(part), "{words:?}: {text}");
+        }
+        assert!(!text.contains("runnable"), "{words:?}: {text}");
+    }
+    env.run(&["kill", "runs", "--wait", "--timeout", "30s"])
+        .ok();
+    node.shutdown().await;
+}
+
 /// Regression: a pause and a resume ran a task at once that was to start later or waited for others, without a word.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pause_and_a_resume_name_what_they_skip() {

@@ -6,10 +6,14 @@ use windlass::{
 };
 
 use super::{
-    path::{Document, Path, hidden},
+    path::{Document, Path, hidden, hidden_texts},
     row::{FOLDER, Mask},
+    shown::HIDDEN,
 };
 use crate::problem::Problem;
+
+/// The field of a schedule's data, and of its form, that says why it is paused.
+const NOTE: &str = "note";
 
 /// What the masks of a namespace hide at one moment.
 #[derive(Debug, Default)]
@@ -168,8 +172,31 @@ impl Hiding {
     pub(crate) fn document(&self, kind: Option<&Kind>, document: Document, json: &Json) -> Json {
         let shown = hidden(json, &self.of(kind).places(document));
         match kind.filter(|kind| kind.as_str() == Kind::SCHEDULE && !self.is_nothing()) {
-            Some(_) => self.without_run(document, shown),
+            Some(kind) => self.without_note(kind, document, self.without_run(document, shown)),
             None => shown,
+        }
+    }
+
+    /// Hides the note of a schedule where notes of commands are hidden, and where that place of its data is: the note is that of the command
+    /// that has paused it.
+    fn without_note(&self, kind: &Kind, document: Document, json: Json) -> Json {
+        let hides = self.of(Some(kind));
+        let note = [NOTE.to_owned()];
+        let pointer = format!("/{NOTE}");
+        let mut of_data = hides.paths.iter().filter(|path| path.is_in(Document::Data));
+        let is_hidden = hides.errors || of_data.any(|path| path.touches(&pointer));
+        match document {
+            Document::Data | Document::Spec if is_hidden => hidden_texts(&json, &[&note], HIDDEN),
+            _ => json,
+        }
+    }
+
+    /// Returns whether the errors of the runs of a schedule are hidden, by its form.
+    pub(crate) fn hides_errors_of_runs(&self, schedule: &Json) -> bool {
+        let kind = schedule.at("/spec/run/kind");
+        match kind.and_then(|kind| kind.get::<String>("kind").ok()) {
+            Some(kind) => self.of_text(&kind).errors,
+            None => self.of(None).errors,
         }
     }
 

@@ -289,7 +289,7 @@ impl Hiding {
         // Its spec is where the data of the task have it.
         let kind = Kind::new(Kind::SCHEDULE)?;
         let json = self.document(Some(&kind), Document::Spec, &json);
-        match self.hides_errors_of(&kind) {
+        match self.hides_errors_of(&kind) || self.hides_errors_of_runs(&json) {
             true => Ok(without_texts(&json)),
             false => Ok(json),
         }

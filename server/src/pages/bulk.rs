@@ -203,6 +203,13 @@ pub(super) fn offer(page: &Page, query: &Fields) -> Markup {
     // What a list can select by, and a bulk operation cannot.
     let is_other = |(name, value): &(String, String)| match name.as_str() {
         "waits" | "props_at" => true,
+        // Such a list leaves out tasks that the filters select.
+        "order" => match value.as_str() {
+            "late" => true,
+            "due" => query.get("state") != Some("sleeping"),
+            "ended" => !matches!(query.get("state"), Some("completed" | "failed" | "killed")),
+            _ => false,
+        },
         "submitted_from" | "submitted_until" | "ended_from" | "ended_until" => {
             value.parse::<jiff::Timestamp>().is_err()
         }

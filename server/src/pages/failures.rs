@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
+use windlass::{clock::in_local_zone, statemachine::wire::read_since};
 
 use super::{
     Answer, cli,
@@ -72,6 +73,10 @@ pub(super) async fn show(page: Page) -> Answer {
     if let Some(since) = since {
         all = all.with("ended_from", since);
     }
+    // The lists and operations of a group have the same bound, as a time that does not move on.
+    let now = in_local_zone(Timestamp::now());
+    let from = since.and_then(|since| read_since("since", since, &now).ok());
+    let from = from.map(|from| from.to_string());
     let body = html! {
         h1 { "Failures" }
         p.dim #read {
@@ -92,7 +97,7 @@ pub(super) async fn show(page: Page) -> Answer {
         }
         @if read.failures.is_empty() { p.none { "No task has failed for good."
             @if page.may_select(&[("error", "")]) { " " a href={ (page.base) "/tasks?error=" } { "Tasks with an error" } " may be tried again." }
-        } } @else { (table(&page, &read.failures, kind)) }
+        } } @else { (table(&page, &read.failures, (kind, from.as_deref()))) }
     };
     Ok(page.show(
         (Place::Failures, "Failures"),
@@ -101,14 +106,17 @@ pub(super) async fn show(page: Page) -> Answer {
     ))
 }
 
-fn table(page: &Page, groups: &[Failure], kind: Option<&str>) -> Markup {
+fn table(page: &Page, groups: &[Failure], asked: Asked<'_>) -> Markup {
     html! {
         table.rows {
             thead { tr { th.number { "Tasks" } th { "Error" } th.w { "Kinds" } th.w { "First" } th { "Last" } } }
-            tbody { @for group in groups { (row(page, group, kind)) } }
+            tbody { @for group in groups { (row(page, group, asked)) } }
         }
     }
 }
+
+/// The kind that is asked for, and the time since when.
+type Asked<'a> = (Option<&'a str>, Option<&'a str>);
 
 /// Shows on which nodes, and with which versions, the newest tasks of a group have failed.
 fn places(page: &Page, group: &Failure) -> Markup {
@@ -129,17 +137,18 @@ fn places(page: &Page, group: &Failure) -> Markup {
 }
 
 /// Shows a kind of a group, as a link to its tasks of the group.
-fn name(page: &Page, group: &Failure, kind: &str) -> Markup {
+fn name(page: &Page, group: &Failure, (kind, from): (&str, Option<&str>)) -> Markup {
     let print = group.fingerprint.as_deref().unwrap_or_default();
-    let pairs = [("state", "failed"), ("fingerprint", print), ("kind", kind)];
+    let mut pairs = vec![("state", "failed"), ("fingerprint", print), ("kind", kind)];
     let is_link = group.fingerprint.is_some() && page.may_select(&pairs);
+    pairs.extend(from.map(|from| ("ended_from", from)));
     html! {
         @if is_link { a href={ (page.base) "/tasks" (Fields::of(&pairs).query()) } { (text::name(kind)) } }
         @else { (text::name(kind)) }
     }
 }
 
-fn row(page: &Page, group: &Failure, kind: Option<&str>) -> Markup {
+fn row(page: &Page, group: &Failure, (kind, from): Asked<'_>) -> Markup {
     let text = match (&group.error, &group.fingerprint) {
         (Some(error), _) => error,
         (None, None) => "a mask hides the errors of this kind",
@@ -157,6 +166,7 @@ fn row(page: &Page, group: &Failure, kind: Option<&str>) -> Markup {
         pairs.push(("kind", kind));
     }
     let may_list = page.may_select(&pairs);
+    pairs.extend(from.map(|from| ("ended_from", from)));
     html! {
         tr data-key=(by.1) {
             td.number { (page.count(group.tasks, &pairs)) }
@@ -168,7 +178,7 @@ fn row(page: &Page, group: &Failure, kind: Option<&str>) -> Markup {
                     @if page.may_operate() && may_list { " · " (super::bulk::retry(page, &Fields::of(&pairs))) }
                 }
             }
-            td.w { @for of in group.kinds.iter().take(KINDS) { (name(page, group, &of.kind)) " " } @if group.kinds.len() > KINDS { "+" (group.kinds.len() - KINDS) } }
+            td.w { @for of in group.kinds.iter().take(KINDS) { (name(page, group, (&of.kind, from))) " " } @if group.kinds.len() > KINDS { "+" (group.kinds.len() - KINDS) } }
             td.w { (page.ago(group.first)) }
             td { (page.ago(group.last)) }
         }

@@ -214,7 +214,7 @@ pub(super) struct Graph {
 #[derive(Deserialize)]
 pub(super) struct Node {
     pub(super) id: String,
-    pub(super) state: String,
+    pub(super) shown: String,
 }
 
 #[derive(Deserialize)]

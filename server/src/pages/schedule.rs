@@ -124,7 +124,7 @@ fn runs(page: &Page, record: &Record) -> Markup {
     html! {
         p { @for (name, number) in &record.counts { span.label { (name) " " (text::grouped(*number)) } " " } }
         @if let Some(run) = &record.last_run {
-            p { "Last: " (text::state(run.state.as_deref().unwrap_or("quarantined"))) " " (page.task(&run.id))
+            p { "Last: " (text::state(&run.shown)) " " (page.task(&run.id))
                 @if let Some(error) = &run.error { span.error { " " bdi { (text::cut(error, 300)) } } }
             }
         }

@@ -82,7 +82,7 @@ pub(super) struct LeftOut {
 #[derive(Deserialize)]
 pub(super) struct LastRun {
     pub(super) id: String,
-    pub(super) state: Option<String>,
+    pub(super) shown: String,
     pub(super) error: Option<String>,
 }
 
@@ -200,7 +200,7 @@ fn row(page: &Page, one: &Record) -> Markup {
                     @if let Some(times) = one.counts.get(why).filter(|times| **times > 0) { p class=(class) { (why) " " (text::grouped(*times)) } }
                 }
             }
-            td { @if let Some(run) = &one.last_run { (text::state(run.state.as_deref().unwrap_or("quarantined"))) " " (page.task(&run.id)) } }
+            td { @if let Some(run) = &one.last_run { (text::state(&run.shown)) " " (page.task(&run.id)) } }
         }
     }
 }

@@ -175,7 +175,7 @@ fn again(task: &Record, graph: Option<&Graph>) -> String {
 /// Returns the first task that failed or was killed before this one in the graph.
 fn first_failed<'a>(graph: &'a Graph, of: &'a str) -> &'a str {
     let ended = graph.tasks.iter();
-    let ended = ended.filter(|one| matches!(&*one.state, "failed" | "killed"));
+    let ended = ended.filter(|one| matches!(&*one.shown, "failed" | "killed"));
     let ended: HashSet<&str> = ended.map(|one| &*one.id).collect();
     let (mut first, mut seen) = (of, HashSet::from([of]));
     loop {

@@ -60,7 +60,7 @@ impl<'a> Tree<'a> {
             ul.tree {
                 @for id in all {
                     li {
-                        @if let Some(node) = self.nodes.iter().find(|node| node.id == id) { (text::state(&node.state)) " " }
+                        @if let Some(node) = self.nodes.iter().find(|node| node.id == id) { (text::state(&node.shown)) " " }
                         (self.page.task(id))
                         @if seen.insert(id.to_owned()) && depth > 0 && !next(id).is_empty() {
                             (self.level(next, id, seen, depth - 1))

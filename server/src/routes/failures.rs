@@ -24,7 +24,7 @@ pub(super) async fn list(by: Reader, mut params: Params) -> Result<Response, Pro
     let since = params.since("since", by.client().now())?;
     let limit = params.number("limit", (1, MOST))?.unwrap_or(GROUPS) as usize;
     params.end()?;
-    let mut all = groups(&by, since).await?;
+    let mut all = groups(&by, since, kind.as_ref()).await?;
     all.groups.retain(|group| {
         by.scope.has_kind(&group.kind) && kind.as_ref().is_none_or(|kind| group.kind == *kind)
     });
@@ -40,9 +40,15 @@ pub(super) async fn list(by: Reader, mut params: Params) -> Result<Response, Pro
     json(&FailuresForm::from(&found))
 }
 
-async fn groups(by: &Reader, since: Option<Timestamp>) -> Result<FailedTasks, Problem> {
+async fn groups(
+    by: &Reader,
+    since: Option<Timestamp>,
+    kind: Option<&Kind>,
+) -> Result<FailedTasks, Problem> {
     if let Some(since) = since {
+        // Only so many tasks are read: of this kind alone, if one is asked for.
         let mut filter = Filter::new();
+        filter.kind = kind.cloned();
         by.scope.narrow(&mut filter);
         let kept = |record: &TaskRecord| by.scope.has_record(record);
         return Ok(by.client().failed_since(since, &filter, kept).await?);

@@ -253,5 +253,15 @@ async fn failures_since_a_time_are_counted() {
     }
     let page = kit.page("/failures?since=1h").await;
     assert!(page.contains("2 failed tasks in 1 group since "), "{page}");
+    // Regression: the retry of a group took tasks that had failed before.
+    let page = kit.page(&format!("/failures?since={last}")).await;
+    let retry = page
+        .split("href=\"")
+        .find(|link| link.starts_with("/bulk?"));
+    let retry = retry.unwrap_or_else(|| panic!("{page}"));
+    let retry = retry.split('"').next().unwrap().replace("&amp;", "&");
+    assert!(retry.contains("ended_from="), "{retry}");
+    let page = kit.page(&retry).await;
+    assert!(page.contains("Retry 1 task?"), "{page}");
     runner.shutdown().await;
 }

@@ -140,7 +140,10 @@ async fn a_wait_that_is_over_is_available_to_a_node_with_room() {
         ..of
     };
     let mut kinds = [(of, false)];
-    client.read_waits(&mut kinds, &nodes).await.unwrap();
+    client
+        .read_waits(&mut kinds, &nodes, Timestamp::UNIX_EPOCH)
+        .await
+        .unwrap();
     let of = &kinds[0].0;
     assert_eq!((of.available, of.waiting), (1, 1));
     let held = of.held_back.iter();
@@ -196,4 +199,60 @@ async fn a_task_without_a_free_slot_whose_limit_is_full_names_both() {
         let listed: Vec<_> = page.tasks.iter().map(|one| one.task.id.as_str()).collect();
         assert_eq!(listed, ids);
     }
+}
+
+/// Regression: each wait whose deadline had passed was counted twice among the available tasks, and another task that still
+/// waited was counted no more.
+#[tokio::test]
+async fn a_wait_whose_deadline_has_passed_is_counted_once() {
+    let hour = std::time::Duration::from_secs(3600);
+    let clock = std::sync::Arc::new(crate::testing::ManualClock::new(Timestamp::UNIX_EPOCH));
+    let store = Store::in_memory(clock.clone());
+    let client = Client::new(&store);
+    let asks = async |task: TaskContext| match task.id().as_str() {
+        "asks-for-ever" => Message::wait_for_signal("go"),
+        _ => Message::wait_for_signal("go").within(std::time::Duration::from_secs(3600)),
+    };
+    let runner = Runner::builder(&store).handler("asks", asks);
+    let runner = runner.start().await.unwrap();
+    for id in ["asks", "asks-for-ever"] {
+        client.submit(NewTask::new("asks").id(id)).await.unwrap();
+        let asked = async {
+            let read = async || client.get(id).await.unwrap();
+            while read().await.node.is_some()
+                || read().await.state.unwrap().awaits_signal().is_none()
+            {
+                tokio::task::yield_now().await;
+            }
+        };
+        let bound = std::time::Duration::from_secs(30);
+        let asked = tokio::time::timeout(bound, asked).await;
+        asked.expect("the task asks for its signal");
+    }
+    runner.shutdown().await;
+    let after = |id| NewTask::new("waits").id(id).after(["live"]);
+    client
+        .submit(NewTask::new("waits").id("live"))
+        .await
+        .unwrap();
+    client
+        .submit(after("hour").after_within(hour))
+        .await
+        .unwrap();
+    client.submit(after("for-ever")).await.unwrap();
+    clock.advance(2 * hour);
+    let stats = client.stats().await.unwrap();
+    let counts = stats.kinds.iter().map(|of| {
+        let waits = of.awaiting_signal + of.waiting;
+        let held = of
+            .held_back
+            .iter()
+            .map(|held| (held.reason.kind().as_str(), held.tasks));
+        (of.kind.as_str(), of.available, waits, held.collect())
+    });
+    let expected: [(_, _, _, Vec<_>); 2] = [
+        ("asks", 1, 1, vec![("no_node", 1), ("signal", 1)]),
+        ("waits", 2, 1, vec![("no_node", 2), ("tasks", 1)]),
+    ];
+    assert_eq!(counts.collect::<Vec<_>>(), expected);
 }

@@ -71,7 +71,8 @@ impl fmt::Display for WaitReason {
             Self::Lost(node) => {
                 write!(
                     f,
-                    "its node {node} is lost or cannot write to the store: others take it when the lease has ended and the store takes writes"
+                    "its node {node} is lost or cannot write to the store: a live node of its kind takes it when the lease has ended and the \
+                     store takes writes; start one if none lives"
                 )
             }
             Self::Copied(mark) => write!(f, "this store was {mark}, and its tasks run there"),

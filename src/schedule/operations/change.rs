@@ -193,7 +193,8 @@ impl Schedules {
             Ok((data.into(), is_paused))
         };
         let (_, is_paused) = self.change(id.clone(), noted).await?;
-        if !is_paused {
+        // The state of a paused task has the note of the last pause.
+        if !is_paused || note.is_some() {
             let client = self.client.clone().with_note(note);
             client.command(&id, Command::Pause).await?;
         }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use windlass_statemachine::{FailedAttempt, StateKind, Task, TaskId, TaskState, WaitOutcome};
 
 use super::{KIND, ScheduledFor, Schedules, record::ScheduleRecord};
-use crate::store::{Error, TaskRecord};
+use crate::store::{Error, Shown};
 
 /// The outcome of the last run of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,6 +21,8 @@ pub struct LastRun {
     pub since: Option<Timestamp>,
     /// Its state; `null` when its record cannot be read.
     pub state: Option<StateKind>,
+    /// Its state as lists show it: `running` or `queued` for a runnable task, `quarantined` when its record cannot be read.
+    pub shown: &'static str,
     /// The last error if it has failed, the failed attempt if it is retried, or why its record cannot be read.
     pub error: Option<String>,
     /// Whether it has failed because a task that it waited for has failed or was killed.
@@ -73,22 +75,24 @@ impl Schedules {
             nominal,
             since: None,
             state: None,
+            shown: Shown::Quarantined.as_str(),
             error: None,
             in_chain: false,
         };
         match self.client.get(&run.id).await {
             Ok(task) if !is_run(&task.task, &record.id) => return Ok(None),
-            Ok(TaskRecord {
-                state: Ok(state), ..
-            }) => {
-                run.since = Some(state.since);
-                run.state = Some(state.code());
-                run.error = error_of(&state);
-                run.in_chain = is_in_chain(&state);
+            Ok(task) => {
+                run.shown = Shown::of(&task).as_str();
+                match &task.state {
+                    Ok(state) => {
+                        run.since = Some(state.since);
+                        run.state = Some(state.code());
+                        run.error = error_of(state);
+                        run.in_chain = is_in_chain(state);
+                    }
+                    Err(error) => run.error = Some(error.to_string()),
+                }
             }
-            Ok(TaskRecord {
-                state: Err(error), ..
-            }) => run.error = Some(error.to_string()),
             // One damaged run must not hide the schedules.
             Err(error @ Error::Corrupt { .. }) => run.error = Some(error.to_string()),
             Err(Error::NotFound { .. }) => return Ok(None),

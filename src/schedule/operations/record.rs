@@ -84,6 +84,7 @@ impl ScheduleRecord {
     pub(super) fn of(record: TaskRecord, now: Timestamp) -> Self {
         let state = record.state.ok();
         let code = state.as_ref().map(|state| state.code());
+        let paused = state.as_ref().and_then(|state| state.paused.clone());
         let data = state.and_then(|state| state.data);
         let data = data_of(data.as_ref(), &record.task.props);
         let data = data.unwrap_or_default();
@@ -116,7 +117,14 @@ impl ScheduleRecord {
             runs: data.runs,
             skipped: data.skip,
             commands: record.commands,
-            note: data.note.filter(|_| code == Some(StateKind::Paused)),
+            note: match paused {
+                // The note of the last pause, by whatever command. One that is queued has its note in the data, like a
+                // pause by the handler.
+                Some(paused) if paused.command.is_some() && record.commands == 0 => {
+                    paused.note.map(|note| note.to_string())
+                }
+                _ => data.note.filter(|_| code == Some(StateKind::Paused)),
+            },
             refused: data.refused,
             last_run: data.last_run,
             left_out: data.left_out,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::{
-    Command, NewTask, StateKind, TaskId,
+    Command, NewTask, Note, StateKind, TaskId,
     schedule::{Backfill, LiveRuns, Missed, Overlap, Why},
     store::Error,
     testing::Simulation,
@@ -48,6 +48,33 @@ async fn a_paused_schedule_shows_its_note_and_skips_what_passes() -> Test {
         matches!(&error, Error::Invalid(e) if e.field() == "state"),
         "{error}"
     );
+    Ok(())
+}
+
+/// Regression: a second pause changed the note of the schedule alone or that of its task alone.
+#[tokio::test]
+async fn a_paused_schedule_has_the_note_of_its_last_pause() -> Test {
+    let mut simulation = simulation().await?;
+    let client = simulation.client().clone();
+    let schedules = client.schedules();
+    schedules.create("s", of("report").cron("@hourly")).await?;
+    simulation.advance(MINUTE).await?;
+    let note = |text: &str| Note::new(text.to_owned());
+    for (by_command, text) in [(false, "disk A"), (false, "disk B"), (true, "disk C")] {
+        match by_command {
+            true => {
+                let noted = client.clone().with_note(Some(note(text)?));
+                noted.command("s", Command::Pause).await?;
+            }
+            false => schedules.pause("s", Some(text.to_owned())).await?,
+        }
+        simulation.advance(MINUTE).await?;
+        let shown = schedules.get("s").await?.note;
+        assert_eq!(shown.as_deref(), Some(text));
+        let state = client.get("s").await?.state?;
+        let paused = state.paused.ok_or("it is paused")?;
+        assert_eq!(paused.note, Some(note(text)?));
+    }
     Ok(())
 }
 
@@ -139,8 +166,10 @@ async fn a_failed_run_pauses_the_schedule_with_the_reason() -> Test {
     assert_eq!(record.state, Some(StateKind::Paused));
     assert_eq!(
         record.note.as_deref(),
-        Some("run 's@2030-01-01T00:00:00Z' failed: disk full")
+        Some("run 's@2030-01-01T00:00:00Z' failed")
     );
+    let run = schedules.last_run(&record).await?.ok_or("no run")?;
+    assert_eq!(run.error.as_deref(), Some("disk full"));
     schedules.resume("s", false).await?;
     simulation.advance(HOUR).await?;
     assert_eq!(

@@ -109,8 +109,11 @@ async fn a_run_that_is_not_done_in_time_fails_and_pauses_the_schedule() -> Test 
     assert_eq!(runs(&client, "s").await?, ["2030-01-01T00:00:00Z"]);
     let record = client.schedules().get("s").await?;
     assert_eq!(record.state, Some(StateKind::Paused));
-    let says = "run 's@2030-01-01T00:00:00Z' failed: did not end by 2030-01-01T00:30:00Z";
+    let says = "run 's@2030-01-01T00:00:00Z' failed";
     assert_eq!(record.note.as_deref(), Some(says));
+    let run = client.schedules().last_run(&record).await?;
+    let says = "did not end by 2030-01-01T00:30:00Z";
+    assert_eq!(run.ok_or("no run")?.error.as_deref(), Some(says));
     Ok(())
 }
 

@@ -46,7 +46,7 @@ impl<'a, Line: FnMut(String) -> Result<(), Failure>> Tree<'a, Line> {
             let below = self.below(id);
             let is_again = !self.drawn.insert(id) && !below.is_empty();
             let more = if is_again { "  …" } else { "" };
-            let state = self.edges.state(id);
+            let state = self.edges.shown(id);
             let indent = "  ".repeat(depth.min(DEEPEST));
             let level = match depth > DEEPEST {
                 true => format!("[{depth}] "),
@@ -69,7 +69,7 @@ pub(super) fn text(
     mut line: impl FnMut(String) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let among: HashSet<&TaskId> = around.tasks.iter().collect();
-    line(format!("{id}  {}", edges.state(id)))?;
+    line(format!("{id}  {}", edges.shown(id)))?;
     for (title, is_up) in [("waits for", true), ("is waited for by", false)] {
         let mut tree = Tree {
             edges,
@@ -118,7 +118,7 @@ pub(super) fn dot(edges: &Graph, around: &Around) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let mut lines = vec!["digraph tasks {".to_owned(), "  rankdir=LR;".to_owned()];
     for id in &around.tasks {
-        let label = format!("{id}\n{}", edges.state(id));
+        let label = format!("{id}\n{}", edges.shown(id));
         let label = quoted(&label).replace('\n', "\\n");
         lines.push(format!("  {} [label={label}];", quoted(id.as_str())));
     }

@@ -1,9 +1,6 @@
 //! The last run of a schedule, and the times that submitted no run, as text.
 
-use windlass::{
-    StateKind,
-    schedule::{Counts, LastRun, LeftOut, Why},
-};
+use windlass::schedule::{Counts, LastRun, LeftOut, Why};
 
 use crate::view::color;
 
@@ -41,21 +38,22 @@ pub(super) fn without_run_text(counts: &Counts) -> String {
 
 /// Returns the name of the state of a run, and the color of that state.
 pub(super) fn code(run: &LastRun) -> (&'static str, comfy_table::Color) {
-    match run.state {
-        Some(code) => (code.as_str(), color(code)),
-        None => ("quarantined", comfy_table::Color::Red),
-    }
+    (run.shown, run.state.map_or(comfy_table::Color::Red, color))
 }
 
 /// Returns a run with its state and its error, and the command that retries a chain of runs.
 pub(super) fn run_text(run: &LastRun) -> String {
-    let state = run.state.map_or("quarantined", StateKind::as_str);
     let error = run.error.as_ref().map(|error| format!(": {error}"));
     let chain = match run.in_chain {
         true => " (windlass retry ID --with-dependents)",
         false => "",
     };
-    format!("{} {state}{}{chain}", run.id, error.unwrap_or_default())
+    format!(
+        "{} {}{}{chain}",
+        run.id,
+        run.shown,
+        error.unwrap_or_default()
+    )
 }
 
 #[cfg(test)]

@@ -173,3 +173,43 @@ fn a_filter_on_what_is_masked_is_refused() {
         .is_none()
     );
 }
+
+#[test]
+fn the_note_of_a_schedule_is_hidden_like_notes_of_commands_and_like_its_place_in_the_data() {
+    let form = json(r#"{"note":"secret","spec":{"run":{"kind":"k"}}}"#);
+    let data = json(r#"{"note":"secret","spec":{"run":{"kind":"k","props":null}}}"#);
+    let schedule = kind(Kind::SCHEDULE);
+    for (mask, is_hidden) in [
+        (row("schedule", &[], r#""errors":true,"#), true),
+        (row("schedule", &["/data"], ""), true),
+        (row("schedule", &["/data/note"], ""), true),
+        (row("schedule", &["/data/counts"], ""), false),
+        (row("k", &["/data/note"], r#""errors":true,"#), false),
+    ] {
+        let hiding = Hiding::read(&[mask]);
+        for shown in [
+            hiding.schedule(&form).unwrap_or_else(|e| panic!("{e}")),
+            hiding.document(Some(&schedule), Document::Data, &data),
+        ] {
+            assert_ne!(
+                shown.as_str().contains("secret"),
+                is_hidden,
+                "{hiding:?}: {shown}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_error_of_a_last_run_is_hidden_by_the_kind_of_the_runs() {
+    let form = json(r#"{"spec":{"run":{"kind":"k"}},"last_run":{"error":"secret"}}"#);
+    for (of, is_hidden) in [("k", true), ("schedule", true), ("other", false)] {
+        let hiding = Hiding::read(&[row(of, &[], r#""errors":true,"#)]);
+        let shown = hiding.schedule(&form).unwrap_or_else(|e| panic!("{e}"));
+        assert_ne!(
+            shown.as_str().contains("secret"),
+            is_hidden,
+            "{of}: {shown}"
+        );
+    }
+}

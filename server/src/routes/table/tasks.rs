@@ -74,7 +74,7 @@ const LIST: &[Param] = &[
     param(
         "order",
         Of::One(&["submitted", "due", "late", "ended", "id"]),
-        "The order: submitted and id (the newest first), due (only sleeping tasks, the earliest first), late (only tasks that wait for a node, the latest first, then sleeping tasks), ended (only ended tasks, the last first). A filter for other tasks is refused.",
+        "The order: submitted and id (the newest first), due (only sleeping tasks, the earliest first), late (only tasks that wait for a node after their time has come, the latest first), ended (only ended tasks, the last first). A filter for other tasks is refused.",
     ),
     param("reversed", Of::Flag, "Reverses the order.").or("false"),
     param("props", Of::Flag, "Whether the tasks have their props.").or("true"),

@@ -32,6 +32,25 @@ async fn all_tasks_that_match_are_counted_and_changed_by_a_task() {
         .page("/tasks?kind=mail&label=team%3Da%20b&order=id&state=paused")
         .await;
     assert!(list.contains("Change all that match…"), "{list}");
+    // Regression: from a list of late tasks it changed all of their kind.
+    let later = NewTask::new("later").id("later");
+    let later = later.start_in(std::time::Duration::from_secs(3600));
+    kit.client.submit(later).await.unwrap();
+    for (order, is_whole) in [
+        ("late&kind=pay", false),
+        ("due", false),
+        ("due&state=sleeping", true),
+        ("submitted", true),
+    ] {
+        let list = kit.page(&format!("/tasks?order={order}")).await;
+        let one = if order.starts_with("due") {
+            "later"
+        } else {
+            "other"
+        };
+        assert!(list.contains(&format!("/tasks/{one}\"")), "{order}: {list}");
+        assert_eq!(list.contains("Change all that match…"), is_whole, "{order}");
+    }
     let preview = "/bulk?kind=mail&label=team%3Da%20b&state=paused&action=delete";
     let page = kit.page(preview).await;
     assert!(page.contains("Delete 12 tasks?"), "{page}");

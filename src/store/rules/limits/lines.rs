@@ -69,14 +69,13 @@ impl Report {
     /// Changes the view of a task that is held back into the one that nodes see. `has_order` returns whether a
     /// command that needs no handler is queued: such a task is claimed without a slot.
     pub(crate) fn apply(self, view: &mut TaskView, has_order: impl FnOnce() -> bool) {
-        match self {
-            Self::Now => {}
-            Self::At(until) => (view.sleeping, view.due) = (true, Some(until)),
-            Self::Silent => {
-                (view.sleeping, view.due) = (true, None);
-                view.commanded = view.commanded && has_order();
-            }
-        }
+        view.due = match self {
+            Self::Now => return,
+            Self::At(until) => Some(until),
+            Self::Silent => None,
+        };
+        view.sleeping = true;
+        view.commanded = view.commanded && has_order();
     }
 }
 

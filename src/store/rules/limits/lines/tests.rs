@@ -365,3 +365,25 @@ fn a_reserver_that_no_node_claims_starts_over() {
 }
 
 mod properties;
+
+#[test]
+fn a_task_that_is_held_back_counts_as_commanded_only_with_a_command_that_needs_no_slot() {
+    for (report, due) in [(Report::Silent, None), (Report::At(at(9)), Some(at(9)))] {
+        for has_order in [false, true] {
+            let mut view = TaskView {
+                commanded: true,
+                due: Some(at(1)),
+                ..TaskView::new("t".parse().unwrap(), "k".parse().unwrap(), 1)
+            };
+            report.apply(&mut view, || has_order);
+            assert_eq!((view.sleeping, view.due), (true, due), "{report:?}");
+            assert_eq!(view.commanded, has_order, "{report:?}");
+        }
+    }
+    let mut view = TaskView {
+        commanded: true,
+        ..TaskView::new("t".parse().unwrap(), "k".parse().unwrap(), 1)
+    };
+    Report::Now.apply(&mut view, || false);
+    assert!(view.commanded && !view.sleeping);
+}
