@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import random
@@ -15,7 +16,7 @@ from . import _answers, _given, _token, _trace
 from ._sync_link import Answer, Link
 from ._answers import GATEWAY, Foreign
 from ._errors import CODES, ApiError, Unavailable
-from ._forms import Codec, Json, Plain
+from ._forms import Codec, Json, Plain, when
 from ._streams import TIMEOUTS, Address, SyncStream
 
 _ANY: Mapping[str, type] = {}
@@ -194,9 +195,20 @@ def part(text: str) -> str:
 
 
 def _query(fields: Mapping[str, Any]) -> Json:
-    """Returns the parameters of a request: `for_` is `for`, what is `None` is left out."""
-    given = {name.rstrip("_"): one for name, one in fields.items() if one is not None}
-    return {name: ("true" if one else "false") if isinstance(one, bool) else one for name, one in given.items()}
+    """Returns the parameters of a request: `for_` is `for`, what is `None` is left out. A datetime without a zone is in that of
+    this machine."""
+
+    def one(value: Any, name: str) -> Any:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, dt.timedelta) and name == "overlap":
+            return f"{round(value.total_seconds() * 1000)}ms"
+        if isinstance(value, dt.timedelta):
+            raise TypeError(f"{name}: {value!r} is not a point in time: give a datetime, or a text such as '1h ago'")
+        return when(value, name) if isinstance(value, dt.datetime) else value
+
+    given = {name.rstrip("_"): value for name, value in fields.items() if value is not None}
+    return {name: one(value, name) for name, value in given.items()}
 
 
 class Wait:
