@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use windlass::{BoxError, Command, Message};
+use windlass::{ActionKind, BoxError, Command, Message};
 
 use super::Run;
 
@@ -22,7 +22,14 @@ impl Run {
         loop {
             tokio::select! {
                 biased;
-                stop = self.task.stop_requested() => return Ok(self.stop(&stop)),
+                stop = self.task.stop_requested() => {
+                    let message = self.stop(&stop);
+                    return Ok(match message.kind() {
+                        // With so many signals the command that asks for this may count as rejected.
+                        ActionKind::Complete => message.with_data(&self.asks(self.job.total)),
+                        _ => message,
+                    });
+                }
                 () = &mut over => break,
                 Some(command) = commands.next() => {
                     if let Command::Signal(signal) = command {
