@@ -3,6 +3,7 @@
 mod clients;
 mod disturb;
 mod driver;
+mod extras;
 mod memory;
 mod nodes;
 mod remote;
@@ -77,6 +78,10 @@ pub struct Plan {
     pub faults: Vec<Fault>,
     /// How many of the last lines of the trace are kept.
     pub trace: usize,
+    /// Which further traffic there is, a bit each.
+    pub extras: u32,
+    /// Whether the first node takes only tasks with a label.
+    pub sides: bool,
 }
 
 impl Plan {
@@ -106,6 +111,9 @@ impl Plan {
             timeout: Duration::from_millis(rng.u64(1000..5000)),
             faults: faults::draw(&mut rng, over, (processes, MEMBERS)),
             trace: 0,
+            // A quarter of the runs has each.
+            extras: rng.u32(..) & rng.u32(..),
+            sides: nodes > 1 && rng.bool(),
         }
     }
 

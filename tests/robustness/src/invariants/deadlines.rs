@@ -169,7 +169,10 @@ fn failed_wrongly(subject: &Subject) -> Vec<String> {
     let failed = subject.history.iter().rev().find(
         |change| matches!(change.what, ChangeKind::Moved { to, .. } if to == StateKind::Failed),
     );
-    let early = failed.filter(|change| change.at + ROUNDED < deadline);
+    // The clock of its node may have been set back between its decision and its write.
+    let since = subject.record.state.as_ref().map(|state| state.since);
+    let at = |change: &Change| since.map_or(change.at, |since| since.max(change.at));
+    let early = failed.filter(|change| at(change) + ROUNDED < deadline);
     let early = early.map(|change| format!("it failed at {}: {text}", change.at));
     early.into_iter().collect()
 }

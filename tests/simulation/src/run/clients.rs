@@ -14,7 +14,7 @@ use windlass_robustness::{
     traffic::Traffic, world::World,
 };
 
-use super::{Ground, Phase, Shared, micros, nodes, remote};
+use super::{Ground, Phase, Shared, extras, micros, nodes, remote};
 use crate::process::WallClock;
 
 /// How many times a schedule has.
@@ -34,7 +34,8 @@ pub(super) async fn main(shared: Shared, clock: Arc<WallClock>) {
 async fn work(shared: &Shared, clock: Arc<WallClock>) -> Result<World, BoxError> {
     let plan = &shared.plan;
     let client = Client::new(&nodes::open(shared, 0, clock.clone()).await?);
-    let other = Client::new(&nodes::open(shared, 0, clock).await?);
+    let store = nodes::open(shared, 0, clock).await?;
+    let other = Client::new(&store);
     let feed = loop {
         match Feed::follow(&client).await {
             Ok(feed) => break feed,
@@ -67,6 +68,7 @@ async fn work(shared: &Shared, clock: Arc<WallClock>) -> Result<World, BoxError>
         traffic.reuse(fork(), until),
         traffic.race(&other, fork(), until),
         traffic.pass(&other, fork(), until),
+        extras::send(shared, &traffic, (&store, &feed), fork(), until),
     )?;
     // Faults go on for as long as the traffic.
     tokio::time::sleep_until(until).await;
@@ -79,6 +81,7 @@ async fn work(shared: &Shared, clock: Arc<WallClock>) -> Result<World, BoxError>
         plan.ttl * 4
     };
     traffic.hear_nodes(leases).await?;
+    extras::silent_ones_end(shared).await;
     let settled_at = time::wall();
     shared.enter(Phase::Ending);
     while !shared.is_in(Phase::Reading) {
@@ -91,6 +94,14 @@ async fn work(shared: &Shared, clock: Arc<WallClock>) -> Result<World, BoxError>
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .clone()
     };
+    if plan.ground == Ground::Memory {
+        // The memory store answers at once, so a process may act in the turn of another one, which began later.
+        let mut latest = 0;
+        for line in &mut lines {
+            latest = latest.max(line.at);
+            line.at = latest;
+        }
+    }
     lines.sort_by_key(|line| line.at);
     let mut world = World::load_with(&client, lines, traffic.promised(), Some(changes)).await?;
     world.ttl = micros(plan.ttl);

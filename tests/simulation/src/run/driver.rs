@@ -162,7 +162,7 @@ impl Driver {
                 Said::Serves {
                     node: launched,
                     kinds: Vec::new(),
-                    side: None,
+                    side: nodes::terms(&self.shared.plan, node.number).side,
                 },
             );
         }

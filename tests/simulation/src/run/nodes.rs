@@ -10,9 +10,15 @@ use windlass::{
         etcd::{EtcdStore, Options},
     },
 };
-use windlass_robustness::{BoxError, kinds, late::Late, reuse, terms::Terms, witness::Journal};
+use windlass_robustness::{
+    BoxError, kinds,
+    late::Late,
+    reuse::{self, SIDES},
+    terms::{SIDE, Terms},
+    witness::Journal,
+};
 
-use super::{Shared, driver::Role, remote};
+use super::{Plan, Shared, driver::Role, remote};
 use crate::{network::Network, process::WallClock};
 
 /// How long the writes of a node take to reach its store, at most.
@@ -27,6 +33,15 @@ pub(super) fn name(number: usize) -> String {
 #[allow(clippy::expect_used, reason = "these names are valid")]
 pub(super) fn node_name(number: usize) -> NodeName {
     NodeName::new(name(number)).expect("a valid name")
+}
+
+/// The terms of a node: the first one may take only tasks of one side.
+pub(super) fn terms(plan: &Plan, number: usize) -> Terms {
+    let side = (plan.sides && number == 1).then(|| SIDES[0].to_owned());
+    Terms {
+        side,
+        ..Terms::default()
+    }
 }
 
 /// Opens the store of a process, until it answers.
@@ -80,7 +95,7 @@ async fn work(
 ) -> Result<(), BoxError> {
     let store = open(shared, number, clock).await?;
     let store = Late::store(&store, journal, Path::new("/nowhere"), LATE);
-    let (terms, ttl) = (Terms::default(), shared.plan.ttl);
+    let (terms, ttl) = (terms(&shared.plan, number), shared.plan.ttl);
     let mut builder = Runner::builder(&store)
         .wait_for_store(Duration::from_secs(60))
         .node(name(number))
@@ -89,6 +104,9 @@ async fn work(
         .park_after(kinds::PARK_AFTER)
         .slots(12)
         .failures_to_stderr(false);
+    if let Some(side) = &terms.side {
+        builder = builder.select(SIDE, side);
+    }
     builder = kinds::add_all(builder, journal, &terms);
     builder = reuse::add_all(builder, journal, &terms);
     let runner = builder.start().await?;

@@ -104,7 +104,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         &[within(FEED, "&& ⟨response.watch_id() >= 0⟩ {", "true")],
         "a member whose answer to a request for progress overtakes changes",
     ),
-    lacks(
+    found(
         "changes-after-zero-begin-now",
         "On etcd, changes after 0 (`windlass watch --after 0`) began at the present",
         &[within(
@@ -112,7 +112,6 @@ pub(super) const DEFECTS: &[Defect] = &[
             "let revision = ⟨revision.max(1)⟩;",
             "revision",
         )],
-        "readers that resume the feed, or read it from the beginning",
     ),
     lacks(
         "wait-that-begins-in-an-outage",
