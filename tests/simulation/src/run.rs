@@ -1,13 +1,20 @@
 //! [`Plan`]: one run of everything at once, from a seed.
 
+mod bounds;
+mod calm;
 mod clients;
 mod disturb;
 mod driver;
+mod goes_back;
+mod idle;
 mod memory;
+mod mood;
 mod nodes;
+mod probes;
 mod remote;
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU8, Ordering},
@@ -21,7 +28,9 @@ use serde::{Deserialize, Serialize};
 use windlass_robustness::{witness::Lines, world::World};
 
 use self::{
+    calm::Calm,
     driver::Driver,
+    idle::Idle,
     memory::Memory,
     remote::{Desks, Ledger},
 };
@@ -75,6 +84,8 @@ pub struct Plan {
     pub timeout: Duration,
     /// The faults.
     pub faults: Vec<Fault>,
+    /// When what is stored is saved, and when the whole etcd goes back to that. Such a run ends with its nodes.
+    pub goes_back: Option<(Duration, Duration)>,
     /// How many of the last lines of the trace are kept.
     pub trace: usize,
 }
@@ -91,7 +102,7 @@ impl Plan {
         let over = Duration::from_secs(rng.u64(5..=10));
         let remote = rng.bool();
         let processes = nodes + if remote { SERVERS + WORKERS } else { 0 };
-        Self {
+        let mut plan = Self {
             seed,
             ground: match rng.u32(0..4) {
                 0 => Ground::Memory,
@@ -105,8 +116,11 @@ impl Plan {
             ttl: Duration::from_secs(rng.u64(2..=4)),
             timeout: Duration::from_millis(rng.u64(1000..5000)),
             faults: faults::draw(&mut rng, over, (processes, MEMBERS)),
+            goes_back: None,
             trace: 0,
-        }
+        };
+        plan.draw_mood(&mut rng, processes);
+        plan
     }
 
     /// Leaves out all faults but those of these numbers.
@@ -182,6 +196,10 @@ struct Shared {
     ledger: Ledger,
     lines: Lines,
     phase: Arc<AtomicU8>,
+    calm: Calm,
+    idle: Idle,
+    /// Why processes have ended by themselves, by their ids.
+    endings: Arc<Mutex<BTreeMap<u32, String>>>,
     end: Arc<Mutex<Option<Result<World, String>>>>,
 }
 

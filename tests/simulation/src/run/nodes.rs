@@ -1,6 +1,10 @@
 //! What the process of a node does.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use tokio::{sync::Notify, time::sleep};
 use windlass::{
@@ -10,7 +14,9 @@ use windlass::{
         etcd::{EtcdStore, Options},
     },
 };
-use windlass_robustness::{BoxError, kinds, late::Late, reuse, terms::Terms, witness::Journal};
+use windlass_robustness::{
+    BoxError, kinds, late::Late, reuse, terms::Terms, time, witness::Journal,
+};
 
 use super::{Shared, driver::Role, remote};
 use crate::{network::Network, process::WallClock};
@@ -21,6 +27,11 @@ const LATE: Duration = Duration::from_millis(60);
 /// The name of the process of a node.
 pub(super) fn name(number: usize) -> String {
     format!("node-{number}")
+}
+
+/// The key of the registration of a node.
+pub(super) fn registration(number: usize) -> String {
+    format!("/simulated/nodes/{}/_metafora", name(number))
 }
 
 /// The name of a node.
@@ -68,6 +79,9 @@ pub(super) async fn main(
     };
     if let Err(error) = ended {
         tracing::warn!(number, %error, "a node has ended");
+        let endings = shared.endings.lock();
+        let mut endings = endings.unwrap_or_else(PoisonError::into_inner);
+        endings.insert(time::pid(), error.to_string());
     }
 }
 
