@@ -268,6 +268,25 @@ impl World {
         Timestamp::from_microsecond(i64::try_from(at).ok()?.checked_add(offset)?).ok()
     }
 
+    /// Whether a process had a wall clock that was wrong by more than a second for a while. Times of changes prove nothing then.
+    pub fn has_wrong_clocks(&self) -> bool {
+        let offset = |line: &Line| match line.said {
+            Said::Clock { wall } => Some(wall - i64::try_from(line.at).ok()?),
+            _ => None,
+        };
+        let mut offsets = self.witness.iter().filter_map(offset);
+        let Some(right) = offsets.next() else {
+            return false;
+        };
+        offsets.any(|offset| offset.abs_diff(right) > 1_000_000)
+    }
+
+    /// When an operator ended the lease of the node of a process.
+    pub fn revoked(&self, pid: u32) -> impl Iterator<Item = u64> {
+        let lines = self.witness.iter().filter(move |line| line.pid == pid);
+        lines.filter_map(|line| matches!(line.said, Said::Revoked).then_some(line.at))
+    }
+
     /// How long before its lease can end a node stops its handlers, in microseconds
     /// (docs/reference/guarantees.md, G7).
     pub fn margin(&self) -> u64 {

@@ -47,6 +47,17 @@ pub struct WallClock {
     ahead: Arc<AtomicI64>,
 }
 
+impl WallClock {
+    /// Returns a clock that is ahead of the right time by this many milliseconds.
+    pub fn ahead_by(&self, millis: i64) -> Self {
+        Self {
+            base: self.base,
+            started: self.started,
+            ahead: Arc::new(AtomicI64::new(millis)),
+        }
+    }
+}
+
 impl Clock for WallClock {
     fn now(&self) -> Timestamp {
         let ahead = SignedDuration::from_millis(self.ahead.load(Ordering::Relaxed));

@@ -1,14 +1,21 @@
 //! [`Plan`]: one run of everything at once, from a seed.
 
+mod bounds;
+mod calm;
 mod clients;
 mod disturb;
 mod driver;
 mod extras;
+mod goes_back;
+mod idle;
 mod memory;
+mod mood;
 mod nodes;
+mod probes;
 mod remote;
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU8, Ordering},
@@ -22,7 +29,9 @@ use serde::{Deserialize, Serialize};
 use windlass_robustness::{witness::Lines, world::World};
 
 use self::{
+    calm::Calm,
     driver::Driver,
+    idle::Idle,
     memory::Memory,
     remote::{Desks, Ledger},
 };
@@ -76,6 +85,8 @@ pub struct Plan {
     pub timeout: Duration,
     /// The faults.
     pub faults: Vec<Fault>,
+    /// When what is stored is saved, and when the whole etcd goes back to that. Such a run ends with its nodes.
+    pub goes_back: Option<(Duration, Duration)>,
     /// How many of the last lines of the trace are kept.
     pub trace: usize,
     /// Which further traffic there is, a bit each.
@@ -96,7 +107,7 @@ impl Plan {
         let over = Duration::from_secs(rng.u64(5..=10));
         let remote = rng.bool();
         let processes = nodes + if remote { SERVERS + WORKERS } else { 0 };
-        Self {
+        let mut plan = Self {
             seed,
             ground: match rng.u32(0..4) {
                 0 => Ground::Memory,
@@ -110,11 +121,18 @@ impl Plan {
             ttl: Duration::from_secs(rng.u64(2..=4)),
             timeout: Duration::from_millis(rng.u64(1000..5000)),
             faults: faults::draw(&mut rng, over, (processes, MEMBERS)),
+            goes_back: None,
             trace: 0,
-            // A quarter of the runs has each.
-            extras: rng.u32(..) & rng.u32(..),
-            sides: nodes > 1 && rng.bool(),
+            extras: 0,
+            sides: false,
+        };
+        plan.draw_mood(&mut rng, processes);
+        plan.sides = plan.nodes > 1 && rng.bool();
+        // A quarter of the other runs has each.
+        if plan.goes_back.is_none() && !plan.has_wrong_clocks() {
+            plan.extras = rng.u32(..) & rng.u32(..);
         }
+        plan
     }
 
     /// Leaves out all faults but those of these numbers.
@@ -190,6 +208,10 @@ struct Shared {
     ledger: Ledger,
     lines: Lines,
     phase: Arc<AtomicU8>,
+    calm: Calm,
+    idle: Idle,
+    /// Why processes have ended by themselves, by their ids.
+    endings: Arc<Mutex<BTreeMap<u32, String>>>,
     end: Arc<Mutex<Option<Result<World, String>>>>,
 }
 

@@ -28,14 +28,35 @@ pub struct Servers {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) model: Model,
-    now: Duration,
+    pub(super) now: Duration,
     /// When each lease ends, and for how long a renewal extends it.
-    leases: BTreeMap<i64, (Duration, Duration)>,
+    pub(super) leases: BTreeMap<i64, (Duration, Duration)>,
     pub(super) watchers: Watchers,
     /// Since when there is no leader.
     without_leader: Option<Duration>,
     /// Whether the disk takes no more writes.
     is_full: bool,
+    /// What has happened to leases since somebody asked.
+    news: Vec<LeaseNews>,
+}
+
+/// What has happened to a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseNews {
+    /// A process was granted it.
+    Granted {
+        /// The process.
+        process: usize,
+        /// The lease.
+        lease: i64,
+    },
+    /// Its time was over.
+    Expired {
+        /// The lease.
+        lease: i64,
+        /// The keys that were deleted with it.
+        keys: Vec<Vec<u8>>,
+    },
 }
 
 /// For how long a member believes in a leader that is gone.
@@ -67,6 +88,7 @@ impl Servers {
                 watchers: Watchers::default(),
                 without_leader: None,
                 is_full: false,
+                news: Vec::new(),
             }),
             leads: watch::Sender::new(true),
             members,
@@ -99,10 +121,17 @@ impl Servers {
         let over: Vec<i64> = over.map(|(id, _)| *id).collect();
         for id in over {
             state.leases.remove(&id);
+            let keys = state.model.keys_of(id);
+            state.news.push(LeaseNews::Expired { lease: id, keys });
             // It may have been revoked.
             let _ = state.model.revoke(&PbLeaseRevokeRequest { id });
             state.report();
         }
+    }
+
+    /// Returns what has happened to leases since the last call.
+    pub fn take_news(&self) -> Vec<LeaseNews> {
+        std::mem::take(&mut self.lock().news)
     }
 
     /// Takes the leader away, or elects one: that one extends every lease.
@@ -197,10 +226,13 @@ impl Servers {
 
     pub(super) fn grant(
         &self,
+        process: usize,
         request: &PbLeaseGrantRequest,
     ) -> Result<PbLeaseGrantResponse, Status> {
         let mut state = self.lock();
         let granted = state.model.grant(request)?;
+        let lease = granted.id;
+        state.news.push(LeaseNews::Granted { process, lease });
         let ttl = Duration::from_secs(granted.ttl.unsigned_abs());
         let until = state.now + ttl;
         state.leases.insert(granted.id, (until, ttl));

@@ -43,8 +43,9 @@ pub(crate) fn is_stream(path: &str) -> bool {
     )
 }
 
-/// Carries out a request at a member.
-pub(crate) async fn answer(servers: &Arc<Servers>, member: usize, call: Call) -> Answer {
+/// Carries out a request of a process at a member.
+pub(crate) async fn answer(servers: &Arc<Servers>, ends: (usize, usize), call: Call) -> Answer {
+    let (process, member) = ends;
     let path = call.uri().path().to_owned();
     match path.as_str() {
         "/etcdserverpb.KV/Range" => {
@@ -71,7 +72,7 @@ pub(crate) async fn answer(servers: &Arc<Servers>, member: usize, call: Call) ->
         "/etcdserverpb.Lease/LeaseGrant" => {
             unary(call, |q| async move {
                 servers.quorum().await?;
-                servers.grant(&q)
+                servers.grant(process, &q)
             })
             .await
         }
@@ -95,20 +96,20 @@ pub(crate) async fn answer(servers: &Arc<Servers>, member: usize, call: Call) ->
         "/etcdserverpb.Maintenance/Alarm" => {
             unary(call, |(): ()| async move { Ok(PbAlarmResponse::default()) }).await
         }
-        "/etcdserverpb.Watch/Watch" => watch(servers.clone(), call).await,
+        "/etcdserverpb.Watch/Watch" => watch(servers.clone(), ends, call).await,
         "/etcdserverpb.Lease/LeaseKeepAlive" => keep_alive(servers.clone(), call).await,
         _ => Status::unimplemented(format!("the model of etcd does not know {path}")).into_http(),
     }
 }
 
 /// A stream of watches.
-async fn watch(servers: Arc<Servers>, call: Call) -> Answer {
+async fn watch(servers: Arc<Servers>, ends: (usize, usize), call: Call) -> Answer {
     let service = service_fn(move |request: Request<Streaming<PbWatchRequest>>| {
         let servers = servers.clone();
         async move {
             let mut requests = request.into_inner();
             let (answers, to_client) = mpsc::unbounded_channel();
-            let mut stream = watchers::Stream::open(&servers, answers.clone());
+            let mut stream = watchers::Stream::open(&servers, ends, answers.clone());
             tokio::spawn(async move {
                 loop {
                     tokio::select! {

@@ -5,20 +5,20 @@
 
 mod body;
 mod connect;
+mod streams;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use fastrand::Rng;
-use http_body_util::BodyExt;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::sleep,
 };
-use tonic::{Status, body::Body};
+use tonic::Status;
 
 use crate::{
     etcd::{
@@ -83,6 +83,12 @@ struct State {
     broken: BTreeMap<Ends, u64>,
     down: Vec<bool>,
     requests: u64,
+    /// What is looked for in the messages of watches: a process, and a key that is deleted.
+    wanted: Vec<(usize, Vec<u8>)>,
+    /// What was found of that.
+    noticed: Vec<(usize, Vec<u8>)>,
+    /// The processes that have sent a renewal.
+    renewing: BTreeSet<usize>,
     /// Answers that nobody gets, so that their connections stay silent instead of broken.
     silent: Vec<oneshot::Sender<Answer>>,
 }
@@ -124,6 +130,9 @@ impl Network {
                 broken: BTreeMap::new(),
                 down: vec![false; members],
                 requests: 0,
+                wanted: Vec::new(),
+                noticed: Vec::new(),
+                renewing: BTreeSet::new(),
                 silent: Vec::new(),
             }),
             changes: watch::Sender::new(0),
@@ -295,7 +304,7 @@ impl Network {
             say("a stream");
             return self.carry_stream(ends, since, call, answer).await;
         }
-        let answered = service::answer(&self.0.servers, ends.1, call).await;
+        let answered = service::answer(&self.0.servers, ends, call).await;
         say(&format!("carried out at {}", self.0.servers.revision()));
         sleep(fate.down).await;
         if fate.loses_answer {
@@ -309,65 +318,6 @@ impl Network {
             false => {
                 say("its answer met a broken line");
                 drop(answer.send(broken()));
-            }
-        }
-    }
-
-    /// Hands the frames of a stream on, in both directions, until the line breaks.
-    async fn carry_stream(
-        &self,
-        ends: Ends,
-        since: u64,
-        call: Call,
-        answer: oneshot::Sender<Answer>,
-    ) {
-        let (head, from_client) = call.into_parts();
-        let (to_member, requests) = body::channel();
-        let up = |line: Condition| line.cut_up;
-        let network = self.clone();
-        tokio::spawn(async move { network.pump(ends, since, up, from_client, to_member).await });
-        let call = http::Request::from_parts(head, requests);
-        let answered = service::answer(&self.0.servers, ends.1, call).await;
-        let (head, from_member) = answered.into_parts();
-        let (to_client, answers) = body::channel();
-        if self.pass(ends, |line| line.cut_down, since).await {
-            let _ = answer.send(http::Response::from_parts(head, answers));
-            let down = |line: Condition| line.cut_down;
-            self.pump(ends, since, down, from_member, to_client).await;
-        } else {
-            let _ = answer.send(broken());
-        }
-    }
-
-    async fn pump(
-        &self,
-        ends: Ends,
-        since: u64,
-        is_cut: impl Fn(Condition) -> bool,
-        mut from: Body,
-        to: body::Sender,
-    ) {
-        loop {
-            let frame = tokio::select! {
-                biased;
-                () = self.breaks(ends, since) => None,
-                () = to.closed() => return,
-                frame = from.frame() => match frame {
-                    Some(frame) => Some(frame),
-                    None => return,
-                },
-            };
-            let Some(frame) = frame else {
-                let _ = to.send(Err(Status::unavailable("transport error: the line broke")));
-                return;
-            };
-            sleep(self.delay(ends)).await;
-            if !self.pass(ends, &is_cut, since).await {
-                let _ = to.send(Err(Status::unavailable("transport error: the line broke")));
-                return;
-            }
-            if to.send(frame).is_err() {
-                return;
             }
         }
     }

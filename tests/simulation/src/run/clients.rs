@@ -7,14 +7,14 @@ use tokio::time::{Instant, sleep};
 use windlass::{
     Client, NewTask,
     schedule::{Missed, Overlap, Schedule},
-    store::Error,
+    store::{Error, Store},
 };
 use windlass_robustness::{
     BoxError, feed::Feed, invariants::times, kinds::Job, plan, settle::settle_tasks, time,
     traffic::Traffic, world::World,
 };
 
-use super::{Ground, Phase, Shared, extras, micros, nodes, remote};
+use super::{Ground, Phase, Shared, extras, micros, nodes, probes, remote};
 use crate::process::WallClock;
 
 /// How many times a schedule has.
@@ -34,8 +34,7 @@ pub(super) async fn main(shared: Shared, clock: Arc<WallClock>) {
 async fn work(shared: &Shared, clock: Arc<WallClock>) -> Result<World, BoxError> {
     let plan = &shared.plan;
     let client = Client::new(&nodes::open(shared, 0, clock.clone()).await?);
-    let store = nodes::open(shared, 0, clock).await?;
-    let other = Client::new(&store);
+    let store = nodes::open(shared, 0, clock.clone()).await?;
     let feed = loop {
         match Feed::follow(&client).await {
             Ok(feed) => break feed,
@@ -58,30 +57,13 @@ async fn work(shared: &Shared, clock: Arc<WallClock>) -> Result<World, BoxError>
     for n in 0..plan.schedules {
         schedule(&client, &format!("every-{n}")).await?;
     }
-    let until = Instant::now() + plan.over;
-    let mut forks = std::iter::repeat_with(|| rng.fork());
-    let mut fork = || forks.next().unwrap_or_default();
-    tokio::try_join!(
-        traffic.submit(&mut tasks, plan.tasks, plan.over.mul_f64(0.8)),
-        traffic.command_at_random(fork(), until),
-        traffic.command_nodes(fork(), until),
-        traffic.reuse(fork(), until),
-        traffic.race(&other, fork(), until),
-        traffic.pass(&other, fork(), until),
-        extras::send(shared, &traffic, (&store, &feed), fork(), until),
-    )?;
-    // Faults go on for as long as the traffic.
-    tokio::time::sleep_until(until).await;
-    shared.enter(Phase::Settling);
-    settle_tasks(&client, &traffic, SETTLE, || Ok(())).await?;
-    // The lease of a remote worker lasts for 15 s.
-    let leases = if plan.remote {
-        Duration::from_secs(40)
-    } else {
-        plan.ttl * 4
-    };
-    traffic.hear_nodes(leases).await?;
-    extras::silent_ones_end(shared).await;
+    let fork = std::iter::repeat_with(|| rng.fork());
+    tokio::select! {
+        biased;
+        done = disturb_and_settle(shared, &traffic, (&client, &store, &feed), (&mut tasks, fork), &clock) => done?,
+        wrong = probes::drains(shared, &client, &traffic), if plan.ground == Ground::Etcd => return Err(wrong),
+        wrong = probes::wake_misdated(shared, &client, &traffic), if plan.has_wrong_clocks() => return Err(wrong),
+    }
     let settled_at = time::wall();
     shared.enter(Phase::Ending);
     while !shared.is_in(Phase::Reading) {
@@ -112,6 +94,55 @@ async fn work(shared: &Shared, clock: Arc<WallClock>) -> Result<World, BoxError>
         None => Ok(world),
         Some((schedule, how)) => Err(format!("the schedule {schedule}: {how}").into()),
     }
+}
+
+/// Sends the traffic while there are faults, and then waits until all has settled.
+async fn disturb_and_settle(
+    shared: &Shared,
+    traffic: &Traffic,
+    (client, store, feed): (&Client, &Store, &Feed),
+    (tasks, mut forks): (&mut plan::Plan, impl Iterator<Item = Rng>),
+    clock: &WallClock,
+) -> Result<(), BoxError> {
+    let plan = &shared.plan;
+    let until = Instant::now() + plan.over;
+    let mut fork = || forks.next().unwrap_or_default();
+    let other = &Client::new(store);
+    tokio::try_join!(
+        traffic.submit(tasks, plan.tasks, plan.over.mul_f64(0.8)),
+        traffic.command_at_random(fork(), until),
+        traffic.command_nodes(fork(), until),
+        traffic.reuse(fork(), until),
+        traffic.race(other, fork(), until),
+        traffic.pass(other, fork(), until),
+        extras::send(shared, traffic, (store, feed), fork(), until),
+        async {
+            match plan.has_wrong_clocks() {
+                true => probes::starts(traffic, plan.over.mul_f64(0.9)).await,
+                false => Ok(()),
+            }
+        },
+    )?;
+    // Faults go on for as long as the traffic.
+    tokio::time::sleep_until(until).await;
+    shared.enter(Phase::Settling);
+    if plan.has_wrong_clocks() && plan.ground == Ground::Etcd {
+        probes::unique_key(shared, traffic, clock).await?;
+    }
+    settle_tasks(client, traffic, SETTLE, || Ok(())).await?;
+    // The lease of a remote worker lasts for 15 s.
+    let leases = if plan.remote {
+        Duration::from_secs(40)
+    } else {
+        plan.ttl * 4
+    };
+    traffic.hear_nodes(leases).await?;
+    extras::silent_ones_end(shared).await;
+    probes::all_join(shared, client).await?;
+    if plan.ground == Ground::Etcd {
+        probes::be_idle(shared).await;
+    }
+    Ok(())
 }
 
 /// Creates a schedule of a time each second, which must neither be lost nor fire twice.

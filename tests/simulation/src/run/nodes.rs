@@ -1,6 +1,10 @@
 //! What the process of a node does.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use tokio::{sync::Notify, time::sleep};
 use windlass::{
@@ -15,6 +19,7 @@ use windlass_robustness::{
     late::Late,
     reuse::{self, SIDES},
     terms::{SIDE, Terms},
+    time,
     witness::Journal,
 };
 
@@ -27,6 +32,11 @@ const LATE: Duration = Duration::from_millis(60);
 /// The name of the process of a node.
 pub(super) fn name(number: usize) -> String {
     format!("node-{number}")
+}
+
+/// The key of the registration of a node.
+pub(super) fn registration(number: usize) -> String {
+    format!("/simulated/nodes/{}/_metafora", name(number))
 }
 
 /// The name of a node.
@@ -83,6 +93,9 @@ pub(super) async fn main(
     };
     if let Err(error) = ended {
         tracing::warn!(number, %error, "a node has ended");
+        let endings = shared.endings.lock();
+        let mut endings = endings.unwrap_or_else(PoisonError::into_inner);
+        endings.insert(time::pid(), error.to_string());
     }
 }
 
