@@ -43,6 +43,10 @@ fn is_late(record: &TaskRecord) -> bool {
     deadline.is_some_and(|at| at <= time::wall())
 }
 
+/// How long nothing may be left before everything counts as settled: a task that sleeps for hours may be about to wake, because the
+/// last task that it waits for has just ended.
+const CALM: Duration = Duration::from_secs(1);
+
 /// For how many times the time for one task everything may take: on a busy machine hundreds of tasks take longer.
 const TIMES: u32 = 4;
 
@@ -70,6 +74,7 @@ pub async fn settle_tasks(
 ) -> Result<(), BoxError> {
     let began = Instant::now();
     let (mut fewest, mut since) = (usize::MAX, began);
+    let mut calm = None;
     loop {
         supervise()?;
         for node in client.nodes().await.unwrap_or_default() {
@@ -86,7 +91,11 @@ pub async fn settle_tasks(
             .filter(|r| unsettled(r).is_some())
             .collect();
         if left.is_empty() && !is_late {
-            return Ok(());
+            if calm.get_or_insert_with(Instant::now).elapsed() >= CALM {
+                return Ok(());
+            }
+        } else {
+            calm = None;
         }
         if left.len() < fewest {
             (fewest, since) = (left.len(), Instant::now());

@@ -261,7 +261,7 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
-    use etcd_client::proto::{PbPutRequest, PbWatchCreateRequest};
+    use etcd_client::proto::PbPutRequest;
     use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
     use super::*;
@@ -272,13 +272,13 @@ mod tests {
     /// Three members, and a watch of a key by process 1 at member 0.
     fn watching() -> (Servers, Sent) {
         let (servers, (answers, mut sent)) = (Servers::new(3), unbounded_channel());
-        let create = PbWatchCreateRequest {
-            key: b"k".to_vec(),
-            progress_notify: true,
-            ..Default::default()
-        };
+        // The type of the request has no public name.
+        let mut create = PbWatchRequestUnion::CreateRequest(Default::default());
+        if let PbWatchRequestUnion::CreateRequest(create) = &mut create {
+            (create.key, create.progress_notify) = (b"k".to_vec(), true);
+        }
         let mut stream = Stream::open(&servers, (1, 0), answers);
-        stream.request(&servers, PbWatchRequestUnion::CreateRequest(create));
+        stream.request(&servers, create);
         assert!(sent.try_recv().unwrap().unwrap().created);
         (servers, sent)
     }

@@ -1,5 +1,5 @@
 //! What is certain in virtual time while nothing disturbs a process: it keeps its lease, it notices soon that its lease was taken
-//! away, it gives up a lease that it has lost, and it does not end by itself.
+//! away, and it does not end by itself.
 
 use std::{collections::BTreeSet, sync::PoisonError, time::Duration};
 
@@ -18,8 +18,6 @@ const AFTER_UNREGISTER: Duration = Duration::from_millis(2_000);
 /// For how much longer than a lease a process has to be in a fair state before the end of its lease shows a defect: a renewal may
 /// have been under way when the last fault ended.
 const UNDER_WAY: Duration = Duration::from_secs(2);
-/// Within which time a node that finds its name taken by the lease that it has lost ends that lease.
-const ABANDONS: Duration = Duration::from_millis(700);
 
 /// What has to happen, and what has not.
 #[derive(Debug, Default)]
@@ -131,21 +129,10 @@ impl Driver {
         };
         // One of an earlier process ends like this.
         let granted = self.bounds.granted.get(number).into_iter().flatten();
-        let mut from_this = granted.skip_while(|(_, of)| *of != lease);
-        if from_this.next().is_none() {
+        if !granted.into_iter().any(|(_, of)| *of == lease) {
             return;
         }
         let (now, calm, name) = (self.now, &self.shared.calm, nodes::name(number));
-        let next = from_this.next().map(|(at, _)| *at);
-        if let Some(at) = next
-            && now > at + ABANDONS
-            && calm.quiet_for(number) > now - at
-        {
-            let how = format!(
-                "{name} tried to join again at {at:?}; the lease {lease}, which it has lost, ended by itself at {now:?}"
-            );
-            self.bounds.wrong.push(how);
-        }
         let fair = calm.fair_for(number);
         if fair > self.shared.plan.ttl + UNDER_WAY {
             let how = format!(
