@@ -343,8 +343,8 @@ impl Hall {
             if self.claiming.get(&view.id) == Some(&true) {
                 continue;
             }
-            // The clock may have been set back.
-            match view.sleeping && view.due.is_some_and(|due| due > now.clock) {
+            // The clock may have been set back. A task with a command is due at once, whenever it wakes: it is put off, too.
+            match view.sleeping && !view.commanded && view.due.is_some_and(|due| due > now.clock) {
                 true => self.due.upsert(view, now),
                 false => self.due.put_off(view, now.at + LATER, now),
             }

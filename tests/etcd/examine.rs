@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use etcd_client::{Txn, TxnOp};
 use jiff::{SignedDuration, Timestamp};
 use windlass::{
     Message, StateKind,
@@ -205,7 +206,18 @@ async fn a_quota_that_fills_is_reported_before_it_is_full() {
     assert!(refused.is_retryable(), "{refused}");
     // Regression: the purge, whose deletes are taken, ended with the error of its line of the history.
     let old = Purge::new(vec![StateKind::Completed], Timestamp::MAX);
-    assert_eq!(store.purge(&old).await.unwrap(), 1);
+    match store.purge(&old).await {
+        Ok(gone) => assert_eq!(gone, 1),
+        // An older etcd (3.5.1 does) takes no transaction once its file has reached the quota, which happens now and then.
+        Err(error) => {
+            let delete = Txn::new().and_then([TxnOp::delete("/other/none", None)]);
+            assert!(
+                etcd.txn(delete).await.is_err(),
+                "deletes are taken: {error}"
+            );
+            assert!(error.to_string().contains("the quota is full"), "{error}");
+        }
+    }
     let error = store
         .write_error()
         .await

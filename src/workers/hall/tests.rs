@@ -132,3 +132,27 @@ async fn an_event_during_a_claim_counts_more_than_its_failure() -> Tested {
     }
     Ok(())
 }
+
+/// Regression: the task was due again at once, so a server asked for it without a pause.
+#[tokio::test(start_paused = true)]
+async fn a_sleeping_task_with_a_command_that_is_not_claimed_is_put_off() -> Tested {
+    let mut hall = Hall::default();
+    let worker = worker(&mut hall)?;
+    let in_an_hour = Some(moment().clock + jiff::SignedDuration::from_hours(1));
+    let view = TaskView {
+        sleeping: true,
+        due: in_an_hour,
+        ..free(1, true)?
+    };
+    hall.view(view, moment());
+    let views = hall.take_for(&worker, moment());
+    assert_eq!(views.len(), 1, "a command does not wait for the wake-up");
+    let ids: Vec<_> = views.iter().map(|view| view.id.clone()).collect();
+    hall.put_back(views, moment());
+    hall.claims_answered(ids.iter());
+    worker.board().claimed([Kind::new("k")?].iter());
+    assert!(hall.take_for(&worker, moment()).is_empty());
+    tokio::time::sleep(LATER + Duration::from_millis(2)).await;
+    assert_eq!(hall.take_for(&worker, moment()).len(), 1);
+    Ok(())
+}

@@ -10,6 +10,9 @@ use std::{
 
 use crate::run::Report;
 
+/// The longest that a run may take, in seconds of real time. A debug build on a busy machine needs up to 30.
+const LONGEST: &str = "240";
+
 /// Returns whether processes can have addresses that are the same each time.
 pub fn has_fixed_addresses() -> bool {
     static HAS: LazyLock<bool> = LazyLock::new(|| {
@@ -37,7 +40,13 @@ pub fn run(program: &Path, seed: u64, faults: Option<&[usize]>, trace: usize) ->
         command.args(["--faults", &numbers.join(",")]);
     }
     // A handler that panics on purpose says so on standard error.
-    let done = command.stderr(Stdio::null()).output();
+    // A run that never ends fails, and so names its seed.
+    let mut bounded = Command::new("timeout");
+    bounded
+        .arg(LONGEST)
+        .arg(command.get_program())
+        .args(command.get_args());
+    let done = bounded.stderr(Stdio::null()).output();
     let text = match done {
         Ok(done) => done.stdout,
         Err(e) => return Report::failed(&format!("{} did not start: {e}", program.display())),
@@ -46,5 +55,6 @@ pub fn run(program: &Path, seed: u64, faults: Option<&[usize]>, trace: usize) ->
         .rsplit(|byte| *byte == b'\n')
         .find(|line| !line.is_empty());
     let report = last.and_then(|line| serde_json::from_slice(line).ok());
-    report.unwrap_or_else(|| Report::failed("the process of the run crashed"))
+    report
+        .unwrap_or_else(|| Report::failed("the process of the run crashed, or did not end in time"))
 }

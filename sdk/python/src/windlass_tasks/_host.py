@@ -178,6 +178,7 @@ class Host:
             if rest[0]["interrupt"]:
                 self.interrupt(run)
         elif name == "abort":
+            run.is_aborted = True
             self.interrupt(run)
         elif name == "signal":
             run.signalled(readable(rest[0], {}))

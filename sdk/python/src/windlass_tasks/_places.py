@@ -111,7 +111,10 @@ class ThreadHost(Host):
     def interrupt(self, run: Run) -> None:
         """Ends an aborted handler at its next `wait`, `checkpoint` or `reply`: a thread cannot be ended where it is, and the
         process that would end with it has the other handlers, too."""
-        run.aborted()
+        if run.stop is None:
+            run.stopped({"reason": "lost"})
+        else:
+            run.wake()
 
 
 class LoopRun(Run):
@@ -136,7 +139,7 @@ class LoopRun(Run):
         try:
             error = await asyncio.shield(future)
         except asyncio.CancelledError:
-            if self.stop is None:
+            if self.stop is None or self.is_aborted:
                 raise
             error = await future  # The data is on its way: the stop comes after it.
         self._answered(error)

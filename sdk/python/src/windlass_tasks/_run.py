@@ -156,13 +156,6 @@ class Run:
             self.job.stopping = self.stop
         self.wake()
 
-    def aborted(self) -> None:
-        self.is_aborted = True
-        if self.stop is None:
-            self.stopped({"reason": "lost"})
-        else:
-            self.wake()
-
     def signalled(self, sent: Json) -> None:
         if self.job is None:
             self.claim.setdefault("signals", []).append(sent)
