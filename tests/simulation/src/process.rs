@@ -109,10 +109,9 @@ impl Process {
 
     /// Makes what is recorded that of this process.
     fn enter(&self) {
-        let started = u64::try_from(self.started.as_micros()).unwrap_or(u64::MAX);
         simulate(Some(Simulated {
             base: self.base,
-            monotonic: started,
+            monotonic: crate::micros(self.started),
             wall: START + self.started,
             pid: self.pid,
         }));

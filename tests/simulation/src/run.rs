@@ -17,7 +17,7 @@ mod remote;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU8, Ordering},
     },
     thread,
@@ -26,7 +26,11 @@ use std::{
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
-use windlass_robustness::{witness::Lines, world::World};
+use windlass::{Fence, TaskId};
+use windlass_robustness::{
+    witness::{Line, Lines, Said},
+    world::World,
+};
 
 use self::{
     calm::Calm,
@@ -37,6 +41,7 @@ use self::{
 };
 use crate::{
     faults::{self, Fault, What},
+    locked, micros,
     network::Network,
     trace::Trace,
 };
@@ -220,6 +225,28 @@ impl Shared {
         self.phase.load(Ordering::Relaxed)
     }
 
+    fn lines(&self) -> MutexGuard<'_, Vec<Line>> {
+        locked(&self.lines)
+    }
+
+    /// Returns the handlers that run: the process, the task and the fence of each, and when it began.
+    fn runs(&self) -> BTreeMap<(u32, TaskId, Fence), u64> {
+        let mut runs = BTreeMap::new();
+        for Line { at, pid, said } in self.lines().iter() {
+            match said {
+                Said::Start { task, fence, .. } => {
+                    runs.insert((*pid, task.clone(), *fence), *at);
+                }
+                Said::End { task, fence } => {
+                    runs.remove(&(*pid, task.clone(), *fence));
+                }
+                Said::Killed => runs.retain(|(of, ..), _| of != pid),
+                _ => {}
+            }
+        }
+        runs
+    }
+
     fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
@@ -238,8 +265,4 @@ fn play(plan: &Plan) -> Report {
         Ok(driver) => driver.drive(),
         Err(error) => Report::failed(&format!("the run did not start: {error}")),
     }
-}
-
-fn micros(of: Duration) -> u64 {
-    u64::try_from(of.as_micros()).unwrap_or(u64::MAX)
 }

@@ -7,7 +7,7 @@ use etcd_client::proto::{
     PbCompactionRequest, PbDeleteRequest, PbLeaseRevokeRequest, PbPutRequest,
 };
 
-use super::{Model, Servers, server::State};
+use super::{Model, Servers};
 
 /// What the members had stored at a moment.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ impl Servers {
 
     /// Compacts the history before a revision.
     pub fn compact_before(&self, revision: i64) {
-        // It may be compacted already.
+        // It may be compacted already, or there may be fewer revisions.
         let _ = self.lock().model.compact(&PbCompactionRequest {
             revision,
             physical: true,
@@ -90,18 +90,14 @@ impl Servers {
 
     /// Restores a member from a snapshot: it sends its watches what it has held back, and again what they were sent.
     pub fn restore_member(&self, member: usize) {
-        let State {
-            model, watchers, ..
-        } = &mut *self.lock();
-        watchers.restore(model, member);
+        let state = &mut *self.lock();
+        state.watchers.restore(&state.model, member);
     }
 
     /// Lets all watches be sent everything.
     pub fn heal_watches(&self) {
-        let State {
-            model, watchers, ..
-        } = &mut *self.lock();
-        watchers.heal(model);
+        let state = &mut *self.lock();
+        state.watchers.heal(&state.model);
     }
 
     /// Returns what is stored.

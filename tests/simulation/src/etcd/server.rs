@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tonic::Status;
 
 use super::{Model, Refusal, watchers::Watchers};
+use crate::locked;
 
 /// The members. They share one state: what one has written, all read.
 #[derive(Debug)]
@@ -96,7 +97,7 @@ impl Servers {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Returns the number of members.
@@ -136,38 +137,22 @@ impl Servers {
 
     /// Takes the leader away, or elects one: that one extends every lease.
     pub fn set_leader(&self, leads: bool) {
-        {
-            let mut state = self.lock();
-            let now = state.now;
-            match leads {
-                false => {
-                    state.without_leader.get_or_insert(now);
-                }
-                true => {
-                    state.without_leader = None;
-                    for (until, ttl) in state.leases.values_mut() {
-                        *until = now + *ttl;
-                    }
-                }
-            }
+        let mut state = self.lock();
+        let now = state.now;
+        if leads {
+            state.without_leader = None;
+            let leases = state.leases.values_mut();
+            leases.for_each(|(until, ttl)| *until = now + *ttl);
+        } else {
+            state.without_leader.get_or_insert(now);
         }
+        drop(state);
         self.leads.send_replace(leads);
     }
 
     /// Fills the disk, or makes room.
     pub fn set_full(&self, is_full: bool) {
         self.lock().is_full = is_full;
-    }
-
-    /// Compacts all but this many revisions.
-    pub fn compact_but(&self, kept: i64) {
-        let mut state = self.lock();
-        let revision = state.model.revision() - kept;
-        // There may be fewer.
-        let _ = state.model.compact(&PbCompactionRequest {
-            revision,
-            physical: true,
-        });
     }
 
     /// Waits for a leader, as a member does.
@@ -267,13 +252,13 @@ impl Servers {
     pub(super) fn time_to_live(
         &self,
         request: &PbLeaseTimeToLiveRequest,
-    ) -> PbLeaseTimeToLiveResponse {
+    ) -> Result<PbLeaseTimeToLiveResponse, Status> {
         let state = self.lock();
         let mut found = state.model.time_to_live(request);
         if let Some((until, _)) = state.leases.get(&request.id) {
             found.ttl = until.saturating_sub(state.now).as_secs().cast_signed();
         }
-        found
+        Ok(found)
     }
 
     pub(super) fn status(&self, member: usize) -> PbStatusResponse {
@@ -286,10 +271,7 @@ impl Servers {
             db_size_in_use: 1 << 20,
             leader: u64::from(leads),
             raft_term: 2,
-            errors: match state.is_full {
-                true => vec!["memberID:1 alarm:NOSPACE ".to_owned()],
-                false => Vec::new(),
-            },
+            errors: vec!["memberID:1 alarm:NOSPACE ".to_owned(); usize::from(state.is_full)],
             is_learner: false,
             raft_index: member as u64,
             ..Default::default()

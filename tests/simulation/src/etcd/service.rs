@@ -35,6 +35,24 @@ where
     grpc.unary(service, call).await
 }
 
+/// Answers with one message, as soon as there is a leader.
+async fn agreed<Q, A>(
+    servers: &Servers,
+    call: Call,
+    serve: impl Fn(&Servers, &Q) -> Result<A, Status> + Send + Sync,
+) -> Answer
+where
+    Q: Message + Default + Send + Sync + 'static,
+    A: Message + Default + Send + 'static,
+{
+    let serve = &serve;
+    unary(call, move |q: Q| async move {
+        servers.quorum().await?;
+        serve(servers, &q)
+    })
+    .await
+}
+
 /// Returns whether the requests of a path, or its answers, are a stream.
 pub(crate) fn is_stream(path: &str) -> bool {
     matches!(
@@ -48,48 +66,14 @@ pub(crate) async fn answer(servers: &Arc<Servers>, ends: (usize, usize), call: C
     let (process, member) = ends;
     let path = call.uri().path().to_owned();
     match path.as_str() {
-        "/etcdserverpb.KV/Range" => {
-            unary(call, |q| async move {
-                servers.quorum().await?;
-                servers.range(&q)
-            })
-            .await
-        }
-        "/etcdserverpb.KV/Txn" => {
-            unary(call, |q| async move {
-                servers.quorum().await?;
-                servers.txn(&q)
-            })
-            .await
-        }
-        "/etcdserverpb.KV/Compact" => {
-            unary(call, |q| async move {
-                servers.quorum().await?;
-                servers.compact(&q)
-            })
-            .await
-        }
+        "/etcdserverpb.KV/Range" => agreed(servers, call, Servers::range).await,
+        "/etcdserverpb.KV/Txn" => agreed(servers, call, Servers::txn).await,
+        "/etcdserverpb.KV/Compact" => agreed(servers, call, Servers::compact).await,
         "/etcdserverpb.Lease/LeaseGrant" => {
-            unary(call, |q| async move {
-                servers.quorum().await?;
-                servers.grant(process, &q)
-            })
-            .await
+            agreed(servers, call, |servers, q| servers.grant(process, q)).await
         }
-        "/etcdserverpb.Lease/LeaseRevoke" => {
-            unary(call, |q| async move {
-                servers.quorum().await?;
-                servers.revoke(&q)
-            })
-            .await
-        }
-        "/etcdserverpb.Lease/LeaseTimeToLive" => {
-            unary(call, |q| async move {
-                servers.quorum().await?;
-                Ok(servers.time_to_live(&q))
-            })
-            .await
-        }
+        "/etcdserverpb.Lease/LeaseRevoke" => agreed(servers, call, Servers::revoke).await,
+        "/etcdserverpb.Lease/LeaseTimeToLive" => agreed(servers, call, Servers::time_to_live).await,
         "/etcdserverpb.Maintenance/Status" => {
             unary(call, |(): ()| async move { Ok(servers.status(member)) }).await
         }

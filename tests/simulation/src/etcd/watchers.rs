@@ -195,6 +195,11 @@ impl Stream {
     pub(super) fn request(&mut self, servers: &Servers, request: PbWatchRequestUnion) {
         let mut state = servers.lock();
         let header = state.model.header();
+        let of = |watch_id| PbWatchResponse {
+            header,
+            watch_id,
+            ..Default::default()
+        };
         match request {
             PbWatchRequestUnion::CreateRequest(create) => {
                 let id = match create.watch_id {
@@ -202,13 +207,8 @@ impl Stream {
                     given => given,
                 };
                 self.next_id = self.next_id.max(id) + 1;
-                let created = PbWatchResponse {
-                    header,
-                    watch_id: id,
-                    created: true,
-                    ..Default::default()
-                };
-                let _ = self.answers.send(Ok(created));
+                let created = true;
+                self.say(PbWatchResponse { created, ..of(id) });
                 let next = match create.start_revision {
                     ..=0 => state.model.revision() + 1,
                     from => from,
@@ -230,26 +230,18 @@ impl Stream {
                 state.report();
             }
             PbWatchRequestUnion::CancelRequest(cancel) => {
-                let of = self.number;
-                let is_it = |w: &Watcher| w.stream == of && w.id == cancel.watch_id;
+                let (stream, id, canceled) = (self.number, cancel.watch_id, true);
+                let is_it = |w: &Watcher| w.stream == stream && w.id == id;
                 state.watchers.all.retain(|_, watcher| !is_it(watcher));
-                let cancelled = PbWatchResponse {
-                    header,
-                    watch_id: cancel.watch_id,
-                    canceled: true,
-                    ..Default::default()
-                };
-                let _ = self.answers.send(Ok(cancelled));
+                self.say(PbWatchResponse { canceled, ..of(id) });
             }
-            PbWatchRequestUnion::ProgressRequest(_) => {
-                let progress = PbWatchResponse {
-                    header,
-                    watch_id: -1,
-                    ..Default::default()
-                };
-                let _ = self.answers.send(Ok(progress));
-            }
+            PbWatchRequestUnion::ProgressRequest(_) => self.say(of(-1)),
         }
+    }
+
+    fn say(&self, answer: PbWatchResponse) {
+        // The client may have gone.
+        let _ = self.answers.send(Ok(answer));
     }
 
     pub(super) fn close(&self, servers: &Servers) {

@@ -9,7 +9,7 @@ mod streams;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -25,6 +25,7 @@ use crate::{
         Servers,
         service::{self, Answer, Call},
     },
+    locked, micros,
     trace::Trace,
 };
 
@@ -150,7 +151,7 @@ impl Network {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.state)
     }
 
     /// Returns the number of requests so far.
@@ -166,12 +167,11 @@ impl Network {
 
     /// Makes all lines whole, and all members run.
     pub fn heal(&self) {
-        {
-            let mut state = self.lock();
-            state.lines.clear();
-            state.down.fill(false);
-            state.silent.clear();
-        }
+        let mut state = self.lock();
+        state.lines.clear();
+        state.down.fill(false);
+        state.silent.clear();
+        drop(state);
         self.changed();
     }
 
@@ -187,15 +187,11 @@ impl Network {
     }
 
     fn break_lines(&self, which: impl Fn(Ends) -> bool) {
-        {
-            let mut state = self.lock();
-            for (ends, times) in &mut state.broken {
-                if which(*ends) {
-                    *times += 1;
-                }
-            }
-            state.silent.clear();
-        }
+        let mut state = self.lock();
+        let broken = state.broken.iter_mut().filter(|(ends, _)| which(**ends));
+        broken.for_each(|(_, times)| *times += 1);
+        state.silent.clear();
+        drop(state);
         self.changed();
     }
 
@@ -218,7 +214,7 @@ impl Network {
         state.requests += 1;
         let (number, is_down) = (state.requests, state.down[ends.1]);
         let rng = &mut state.rng;
-        let slow = u64::try_from(condition.slow.as_micros()).unwrap_or(u64::MAX);
+        let slow = micros(condition.slow);
         let mut happens = |share: u32| share > 0 && rng.u32(0..100) < share;
         let (loses_request, loses_answer) = (
             happens(condition.lose_requests),
@@ -240,8 +236,7 @@ impl Network {
 
     /// Draws the delay of a message of a stream.
     fn delay(&self, ends: Ends) -> Duration {
-        let slow = self.condition(ends).slow;
-        let slow = u64::try_from(slow.as_micros()).unwrap_or(u64::MAX);
+        let slow = micros(self.condition(ends).slow);
         Duration::from_micros(self.lock().rng.u64(0..=slow))
     }
 

@@ -80,10 +80,9 @@ impl Network {
             false => (Passing::Renewal, Passing::Other),
         };
         let (to_member, requests) = body::channel();
-        let up = |line: Condition| line.cut_up;
         let network = self.clone();
         tokio::spawn(async move {
-            let way = (up, above);
+            let way = (|line: Condition| line.cut_up, above);
             network.pump(ends, since, way, from_client, to_member).await;
         });
         let call = http::Request::from_parts(head, requests);
@@ -92,8 +91,7 @@ impl Network {
         let (to_client, answers) = body::channel();
         if self.pass(ends, |line| line.cut_down, since).await {
             let _ = answer.send(http::Response::from_parts(head, answers));
-            let down = |line: Condition| line.cut_down;
-            let way = (down, below);
+            let way = (|line: Condition| line.cut_down, below);
             self.pump(ends, since, way, from_member, to_client).await;
         } else {
             let _ = answer.send(broken());
@@ -108,24 +106,18 @@ impl Network {
         mut from: Body,
         to: body::Sender,
     ) {
+        let broke = || Err(Status::unavailable("transport error: the line broke"));
         loop {
             let frame = tokio::select! {
                 biased;
-                () = self.breaks(ends, since) => None,
+                () = self.breaks(ends, since) => return drop(to.send(broke())),
                 () = to.closed() => return,
-                frame = from.frame() => match frame {
-                    Some(frame) => Some(frame),
-                    None => return,
-                },
+                frame = from.frame() => frame,
             };
-            let Some(frame) = frame else {
-                let _ = to.send(Err(Status::unavailable("transport error: the line broke")));
-                return;
-            };
+            let Some(frame) = frame else { return };
             sleep(self.delay(ends)).await;
             if !self.pass(ends, &is_cut, since).await {
-                let _ = to.send(Err(Status::unavailable("transport error: the line broke")));
-                return;
+                return drop(to.send(broke()));
             }
             if to.is_closed() {
                 return;

@@ -1,7 +1,7 @@
 //! What is certain in virtual time while nothing disturbs a process: it keeps its lease, it notices soon that its lease was taken
 //! away, and it does not end by itself.
 
-use std::{collections::BTreeSet, sync::PoisonError, time::Duration};
+use std::time::Duration;
 
 use windlass_robustness::witness::Said;
 
@@ -9,7 +9,7 @@ use super::{
     driver::{Driver, Role},
     micros, nodes,
 };
-use crate::{etcd::LeaseNews, faults::What};
+use crate::{etcd::LeaseNews, faults::What, locked};
 
 /// Within which time the handlers of a node have ended after its watch has shown that its lease was ended.
 const AFTER_REVOKE: Duration = Duration::from_millis(500);
@@ -22,8 +22,8 @@ const UNDER_WAY: Duration = Duration::from_secs(2);
 /// What has to happen, and what has not.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
-    /// The leases that the present process of each node was granted, and when.
-    granted: Vec<Vec<(Duration, i64)>>,
+    /// The leases that the present process of each node was granted.
+    granted: Vec<Vec<i64>>,
     taken: Vec<Taken>,
     /// The nodes that stand still from their next renewal on, and for how long.
     pauses: Vec<(usize, Duration)>,
@@ -65,9 +65,9 @@ impl Driver {
             return;
         };
         let (pid, key) = (process.pid, nodes::registration(number));
-        let is_done = match is_lease {
-            true => self.servers.revoke_lease_of(&key),
-            false => self.servers.delete(&key),
+        let (is_done, within) = match is_lease {
+            true => (self.servers.revoke_lease_of(&key), AFTER_REVOKE),
+            false => (self.servers.delete(&key), AFTER_UNREGISTER),
         };
         if !is_done {
             return;
@@ -80,10 +80,7 @@ impl Driver {
             node: number,
             pid,
             at: self.now,
-            within: match is_lease {
-                true => AFTER_REVOKE,
-                false => AFTER_UNREGISTER,
-            },
+            within,
             noticed: None,
         });
     }
@@ -110,7 +107,7 @@ impl Driver {
                 LeaseNews::Granted { process, lease } => {
                     let granted = &mut self.bounds.granted;
                     granted.resize_with(granted.len().max(process + 1), Vec::new);
-                    granted[process].push((self.now, lease));
+                    granted[process].push(lease);
                 }
                 LeaseNews::Expired { lease, keys } => self.expired(lease, &keys),
             }
@@ -128,8 +125,8 @@ impl Driver {
             return;
         };
         // One of an earlier process ends like this.
-        let granted = self.bounds.granted.get(number).into_iter().flatten();
-        if !granted.into_iter().any(|(_, of)| *of == lease) {
+        let granted = self.bounds.granted.get(number);
+        if granted.is_none_or(|granted| !granted.contains(&lease)) {
             return;
         }
         let (now, calm, name) = (self.now, &self.shared.calm, nodes::name(number));
@@ -153,7 +150,7 @@ impl Driver {
                 taken.noticed.get_or_insert(now);
             }
         }
-        let mut wrong = Vec::new();
+        let wrong = &mut self.bounds.wrong;
         let mut taken = std::mem::take(&mut self.bounds.taken);
         taken.retain(|taken| {
             let Some(noticed) = taken.noticed else {
@@ -164,10 +161,13 @@ impl Driver {
                 return false;
             }
             if since > taken.within {
-                let open = self.open_runs(taken.pid, taken.at);
+                let (name, at) = (nodes::name(taken.node), taken.at);
+                let runs = self.shared.runs().into_iter();
+                let open = runs
+                    .filter(|((pid, ..), began)| *pid == taken.pid && *began <= micros(at))
+                    .map(|((_, task, _), _)| task.to_string());
+                let open: Vec<String> = open.collect();
                 if !open.is_empty() {
-                    let (name, at) = (nodes::name(taken.node), taken.at);
-                    let open: Vec<String> = open.into_iter().collect();
                     wrong.push(format!(
                         "an operator took the lease or the registration of {name} away at {at:?}; {since:?} after its watch has \
                          shown that, it runs {}",
@@ -179,34 +179,12 @@ impl Driver {
             true
         });
         self.bounds.taken.extend(taken);
-        self.bounds.wrong.append(&mut wrong);
-    }
-
-    /// The tasks whose handlers began in a process before a moment, and have not ended.
-    fn open_runs(&self, pid: u32, before: Duration) -> BTreeSet<String> {
-        let lines = self.shared.lines.lock();
-        let lines = lines.unwrap_or_else(PoisonError::into_inner);
-        let before = micros(before);
-        let mut open = BTreeSet::new();
-        for line in lines.iter().filter(|line| line.pid == pid) {
-            match &line.said {
-                Said::Start { task, fence, .. } if line.at <= before => {
-                    open.insert((task.clone(), *fence));
-                }
-                Said::End { task, fence } => {
-                    open.remove(&(task.clone(), *fence));
-                }
-                _ => {}
-            }
-        }
-        open.into_iter().map(|(task, _)| task.to_string()).collect()
     }
 
     /// A process has ended that was not asked to.
     pub(super) fn ended_by_itself(&mut self, name: &str, pid: u32) {
-        let endings = self.shared.endings.lock();
-        let mut endings = endings.unwrap_or_else(PoisonError::into_inner);
-        let (at, why) = (self.now, endings.remove(&pid).unwrap_or_default());
+        let why = locked(&self.shared.endings).remove(&pid);
+        let (at, why) = (self.now, why.unwrap_or_default());
         self.bounds
             .wrong
             .push(format!("{name} has ended by itself at {at:?}: {why}"));

@@ -2,12 +2,12 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
 use super::driver::{Driver, Node};
-use crate::faults::What;
+use crate::{faults::What, locked};
 
 /// Since when nothing disturbs each process, by their numbers. Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +35,7 @@ impl Since {
 
 impl Calm {
     fn lock(&self) -> MutexGuard<'_, Since> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     /// For how long nothing at all has disturbed a process.

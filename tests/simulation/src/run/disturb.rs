@@ -88,7 +88,9 @@ impl Driver {
             What::Full => self.servers.set_full(true),
             // The feed of the clients has to see every change: it is never compacted away under it.
             What::Compact(_) if self.now < self.disturbed_until => {}
-            What::Compact(kept) => self.servers.compact_but(*kept),
+            What::Compact(kept) => {
+                self.servers.compact_before(self.servers.revision() - kept);
+            }
             What::Clock(node, ahead) => self.set_clock(*node - 1, *ahead),
             What::Unregister(_) | What::Revoke(_) => self.take_away(&what),
             What::PauseAtRenewal(node) => self.pause_at_renewal(*node, lasts),
@@ -131,13 +133,8 @@ impl Driver {
 
     pub(super) fn end_what_is_over(&mut self) {
         let now = self.now;
-        let over: Vec<What> = {
-            let (over, going): (Vec<_>, Vec<_>) =
-                self.ends.drain(..).partition(|(at, _)| *at <= now);
-            self.ends = going;
-            over.into_iter().map(|(_, what)| what).collect()
-        };
-        for what in over {
+        let over: Vec<_> = self.ends.extract_if(.., |(at, _)| *at <= now).collect();
+        for (_, what) in over {
             match what {
                 What::Pause(node) => self.wake(node - 1),
                 What::Lines(process, to, _) => {

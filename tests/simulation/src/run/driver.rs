@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, PoisonError,
+        Arc,
         atomic::{AtomicI64, AtomicU8},
     },
     time::Duration,
@@ -29,6 +29,7 @@ use super::{
 use crate::{
     etcd::Servers,
     faults::{Fault, What},
+    locked,
     network::Network,
     process::{Process, START},
     trace::Trace,
@@ -152,40 +153,27 @@ impl Driver {
 
     pub(super) fn witness(&self, pid: u32, said: Said) {
         let at = micros(self.now);
-        let lines = &self.shared.lines;
-        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.push(Line { at, pid, said });
+        self.shared.lines().push(Line { at, pid, said });
     }
 
     fn launch(&mut self, node: &mut Node) -> std::io::Result<()> {
         self.pids += 1;
         let pid = self.pids;
-        let name = match node.role {
-            Role::Node => nodes::name(node.number),
-            role => format!("{role:?} {}", node.number),
+        let (number, role) = (node.number, node.role);
+        let name = match role {
+            Role::Node => nodes::name(number),
+            role => format!("{role:?} {number}"),
         };
-        if node.role == Role::Node {
-            let launched = nodes::node_name(node.number);
-            self.witness(
-                pid,
-                Said::Launched {
-                    node: launched.clone(),
-                },
-            );
-            self.witness(
-                pid,
-                Said::Serves {
-                    node: launched,
-                    kinds: Vec::new(),
-                    side: nodes::terms(&self.shared.plan, node.number).side,
-                },
-            );
+        if role == Role::Node {
+            let (node, kinds) = (nodes::node_name(node.number), Vec::new());
+            let side = nodes::terms(&self.shared.plan, number).side;
+            self.witness(pid, Said::Launched { node: node.clone() });
+            self.witness(pid, Said::Serves { node, kinds, side });
         }
         node.journal = Arc::new(Journal::kept(&self.shared.lines));
         node.stop = Arc::default();
         let (shared, journal, stop) =
             (self.shared.clone(), node.journal.clone(), node.stop.clone());
-        let (number, role) = (node.number, node.role);
         let main = move |clock| nodes::main(shared, (number, role), journal, stop, clock);
         self.trace.say(|| format!("{name} starts as {pid}"));
         let process = Process::start(name, pid, self.now, node.ahead.clone(), main)?;
@@ -228,11 +216,8 @@ impl Driver {
                 self.look_at_bounds();
                 self.be_idle();
             }
-            if let Some(mut report) = self.go_back() {
-                let trace = self.trace.clone();
-                self.end();
-                report.trace = trace.lines();
-                return report;
+            if let Some(report) = self.go_back() {
+                return self.end(report);
             }
         }
         self.report()
@@ -300,11 +285,9 @@ impl Driver {
     }
 
     fn report(mut self) -> Report {
-        let (network, trace) = (self.shared.network.clone(), self.trace.clone());
-        let end = self.shared.end.lock();
-        let end = end.unwrap_or_else(PoisonError::into_inner).take();
+        let end = locked(&self.shared.end).take();
         let mut report = Report {
-            requests: network.requests(),
+            requests: self.shared.network.requests(),
             took: self.now,
             ..Report::default()
         };
@@ -331,13 +314,11 @@ impl Driver {
                 }
             }
         };
-        self.end();
-        report.trace = trace.lines();
-        report
+        self.end(report)
     }
 
-    /// Ends all processes. That is done before the trace is read: they may say something.
-    fn end(self) {
+    /// Ends all processes, and then adds the trace: they may say something.
+    fn end(self, mut report: Report) -> Report {
         for node in self.nodes {
             node.journal.close();
             if let Some(process) = node.process {
@@ -346,5 +327,7 @@ impl Driver {
         }
         self.clients.kill();
         self.carrier.kill();
+        report.trace = self.trace.lines();
+        report
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::{
     Report,
-    driver::{Driver, Role},
+    driver::{Driver, Node, Role},
     nodes,
 };
-use crate::etcd::Snapshot;
+use crate::{etcd::Snapshot, locked};
 
 /// Within which time a node ends.
 const ENDS: Duration = Duration::from_secs(30);
@@ -56,13 +56,9 @@ impl Driver {
         };
         self.trace
             .say(|| "the whole etcd goes back to an earlier state".to_owned());
-        let is_there = |role, number| {
-            role == Role::Node && self.servers.has_lease(&nodes::registration(number))
-        };
-        let there = self
-            .nodes
-            .iter()
-            .filter(|node| is_there(node.role, node.number));
+        let has_lease = |number| self.servers.has_lease(&nodes::registration(number));
+        let is_there = |node: &&Node| node.role == Role::Node && has_lease(node.number);
+        let there = self.nodes.iter().filter(is_there);
         let there = there.filter_map(|node| node.process.as_ref());
         self.back.watched = there.map(|process| process.pid).collect();
         self.back.since = Some(self.now);
@@ -72,14 +68,12 @@ impl Driver {
 
     fn report_of_back(&mut self, left: &[String]) -> Report {
         let mut wrong = Vec::new();
-        if !left.is_empty() {
-            let left = left.join(", ");
+        for name in left {
             wrong.push(format!(
-                "{left} works on {ENDS:?} after the etcd has gone back to an earlier state"
+                "{name} works on {ENDS:?} after the etcd has gone back to an earlier state"
             ));
         }
-        let endings = self.shared.endings.lock();
-        let endings = endings.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let endings = locked(&self.shared.endings);
         for pid in &self.back.watched {
             let why = endings.get(pid).map_or("nothing", String::as_str);
             if left.is_empty() && !why.contains("earlier state") {

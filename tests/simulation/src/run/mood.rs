@@ -47,22 +47,18 @@ impl Plan {
         self.faults.clear();
         let over = u64::try_from(self.over.as_millis()).unwrap_or(u64::MAX);
         for _ in 0..rng.usize(8..=16) {
-            self.faults.push(Fault {
-                at: millis(rng, 500, over),
-                lasts: millis(rng, 5, 40),
-                what: What::Clock(1, rng.i64(800..3_000)),
-            });
+            let (at, lasts) = (millis(rng, 500, over), millis(rng, 5, 40));
+            let what = What::Clock(1, rng.i64(800..3_000));
+            self.faults.push(Fault { at, lasts, what });
         }
         for _ in 0..rng.usize(0..=2) {
             let slow = Condition {
                 slow: millis(rng, 20, 300),
                 ..Condition::default()
             };
-            self.faults.push(Fault {
-                at: millis(rng, 0, over),
-                lasts: millis(rng, 500, 3_000),
-                what: What::Lines(Some(1), None, slow),
-            });
+            let (at, lasts) = (millis(rng, 0, over), millis(rng, 500, 3_000));
+            let what = What::Lines(Some(1), None, slow);
+            self.faults.push(Fault { at, lasts, what });
         }
         if rng.u32(0..3) == 0 && self.ground == Ground::Etcd {
             self.faults.push(wrong_clock(rng, over, 1));
@@ -141,11 +137,8 @@ impl Plan {
                 4 => (What::LateWatches(rng.usize(0..=self.nodes)), 7_000),
                 _ => (What::Restored(rng.usize(0..MEMBERS)), 1_000),
             };
-            self.faults.push(Fault {
-                at: millis(rng, 0, over),
-                lasts: millis(rng, 10, longest),
-                what,
-            });
+            let (at, lasts) = (millis(rng, 0, over), millis(rng, 10, longest));
+            self.faults.push(Fault { at, lasts, what });
         }
         if rng.u32(0..4) == 0 && self.ground == Ground::Etcd {
             for _ in 0..rng.usize(1..=3) {
@@ -163,9 +156,7 @@ fn wrong_clock(rng: &mut Rng, over: u64, process: usize) -> Fault {
         false => rng.i64(36..=48),
     };
     let ahead = hours * HOUR + rng.i64(0..HOUR);
-    Fault {
-        at: millis(rng, 0, over),
-        lasts: millis(rng, 300, 4_000),
-        what: What::Clock(process, if rng.u32(0..3) == 0 { -ahead } else { ahead }),
-    }
+    let (at, lasts) = (millis(rng, 0, over), millis(rng, 300, 4_000));
+    let what = What::Clock(process, if rng.u32(0..3) == 0 { -ahead } else { ahead });
+    Fault { at, lasts, what }
 }

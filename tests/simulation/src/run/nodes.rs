@@ -1,10 +1,6 @@
 //! What the process of a node does.
 
-use std::{
-    path::Path,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use tokio::{sync::Notify, time::sleep};
 use windlass::{
@@ -24,7 +20,7 @@ use windlass_robustness::{
 };
 
 use super::{Plan, Shared, driver::Role, remote};
-use crate::{network::Network, process::WallClock};
+use crate::{locked, network::Network, process::WallClock};
 
 /// How long the writes of a node take to reach its store, at most.
 const LATE: Duration = Duration::from_millis(60);
@@ -93,9 +89,7 @@ pub(super) async fn main(
     };
     if let Err(error) = ended {
         tracing::warn!(number, %error, "a node has ended");
-        let endings = shared.endings.lock();
-        let mut endings = endings.unwrap_or_else(PoisonError::into_inner);
-        endings.insert(time::pid(), error.to_string());
+        locked(&shared.endings).insert(time::pid(), error.to_string());
     }
 }
 
