@@ -72,7 +72,13 @@ impl Driver {
                 node.stop.notify_one();
                 node.starts_at = Some(self.now + lasts);
             }
-            What::Lines(process, to, condition) => self.lines_of(*process, *to, *condition),
+            What::Lines(process, to, condition) => {
+                // Renewals reach another member, and the watch stands still.
+                if to.is_some() && (condition.cut_up || condition.cut_down) {
+                    self.shaken("a line to one member is silent");
+                }
+                self.lines_of(*process, *to, *condition);
+            }
             What::Break(process) => {
                 self.shared.calm.disturb(*process);
                 self.shared.network.break_all(*process);

@@ -166,7 +166,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         )],
         "traffic that lasts: the lines of limits empty when it ends",
     ),
-    lacks(
+    found(
         "start-of-a-clock-that-was-ahead",
         "A start by a clock that was a day ahead kept a limit on starts full for that day on SQLite",
         &[within(
@@ -174,9 +174,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             "match ⟨is_ahead(at, within, now)⟩ {",
             "false",
         )],
-        "limits on starts, and clocks that are wrong by a day",
     ),
-    lacks(
+    found(
         "unique-key-of-a-clock-that-was-ahead",
         "A unique key of 2 s was held for a day after a submit by a clock that was a day ahead",
         &[within(
@@ -184,7 +183,6 @@ pub(super) const DEFECTS: &[Defect] = &[
             "⟨(SignedDuration::ZERO..=longest).contains(&until.duration_since(now))⟩ && until > now",
             "true",
         )],
-        "unique keys, and clocks that are wrong by a day",
     ),
     lacks(
         "restored-etcd-goes-on",

@@ -62,11 +62,10 @@ pub(super) const DEFECTS: &[Defect] = &[
         "A client of the stream of changes that was reset got no position to go on from",
         &[within(FEED, ".with_start_revision(⟨self.seen + 1⟩)", "0")],
     ),
-    lacks(
+    found(
         "idle-feed-falls-behind",
         "An idle feed of changes on etcd ended with \"not kept any more\"",
         &[within(FEED, "⟨self.seen = self.seen.max(at)⟩;", "()")],
-        "writers beside the namespace, and members that report the progress of a watch",
     ),
     lacks(
         "deletion-with-the-number-of-another-change",
