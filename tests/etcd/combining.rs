@@ -1,5 +1,7 @@
 //! Combined writes within the limits of the server, and leases that stay small.
 
+use std::time::Duration;
+
 use windlass::{
     Command, Json, Outcome, StateKind, Task, TaskId,
     store::{Claimed, Coordinator, Error, Lease, Registry, SendCommand, Submit},
@@ -142,4 +144,36 @@ async fn more_effects_than_a_transaction_takes_are_refused_with_advice() {
     assert!(error.to_string().contains("--max-txn-ops"), "{error}");
     let commit = write(&claimed[0], &windlass::Message::complete());
     store.commit(vec![commit]).await.remove(0).unwrap();
+}
+
+/// A delete without force reads the task before it writes: a claim may come in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_is_claimed_beside_a_delete_without_force_is_not_deleted() {
+    const ROUNDS: usize = 150;
+    let server = Server::start();
+    let (store, other) = (
+        connect(&server.url("ns")).await,
+        connect(&server.url("ns")).await,
+    );
+    let lease = store.join(&spec("n"), secs(60)).await.unwrap();
+    let (mut claims, mut deletes) = (0, 0);
+    for round in 0..ROUNDS {
+        let id: TaskId = format!("t{round}").parse().unwrap();
+        store.submit(vec![task(id.as_str())]).await;
+        let claim = async {
+            tokio::time::sleep(Duration::from_micros(20 * (round as u64 % 50))).await;
+            store.claim(&lease, vec![id.clone()]).await.remove(0)
+        };
+        let delete = other.delete(vec![id.clone()]);
+        let (claimed, mut deleted) = tokio::join!(claim, delete);
+        match (claimed.unwrap(), deleted.remove(0)) {
+            (Some(_), Err(Error::Claimed(_))) => claims += 1,
+            (None, Ok(())) => deletes += 1,
+            other => panic!("round {round}: {other:?}"),
+        }
+    }
+    assert!(
+        claims > 0 && deletes > 0,
+        "{claims} claims, {deletes} deletes"
+    );
 }

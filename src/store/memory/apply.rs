@@ -124,8 +124,8 @@ impl World {
                 Done::Submitted(Submitted::New)
             }
             Step::Send(send) => Done::Sent(self.enqueue(send.clone(), now)),
-            Step::Delete(id) => {
-                self.erase(id, now);
+            Step::Delete(one) => {
+                self.erase(&one.task, now);
                 Done::Deleted
             }
             Step::Retry {

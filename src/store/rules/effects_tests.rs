@@ -77,7 +77,7 @@ fn decided(effects: Effects) -> Result<Vec<String>, Vec<String>> {
         Step::Known(_) => "nothing".to_owned(),
         Step::Submit { task, replaces } => format!("submit {}, replaces: {replaces}", task.id),
         Step::Send(send) => format!("send {} to {}", send.id, send.task),
-        Step::Delete(id) => format!("delete {id}"),
+        Step::Delete(delete) => format!("delete {}", delete.task),
         Step::Retry { retry, .. } => format!("retry {}", retry.task),
         Step::Reschedule { change, .. } => format!("reschedule {}", change.task),
     };

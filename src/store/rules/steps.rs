@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use windlass_statemachine::{
-    Invalid, Json, Kind, Limit, StateKind, Task, TaskId, TaskState, message::SendCommand,
+    Delete, Invalid, Json, Kind, Limit, StateKind, Task, TaskState, message::SendCommand,
     size::Size,
 };
 
@@ -36,7 +36,7 @@ pub(crate) enum Step<'a> {
     /// A new command for a live task.
     Send(&'a SendCommand),
     /// Deletes the task.
-    Delete(&'a TaskId),
+    Delete(&'a Delete),
     /// Gives the task this state.
     Retry {
         /// The request.
@@ -103,7 +103,7 @@ pub(super) fn step<'a>(
                 is_lost: present.is_lost,
             };
             delete::check(delete, held)?;
-            Ok(Step::Delete(&delete.task))
+            Ok(Step::Delete(delete))
         }
         Operation::Retry(retry) => retried(retry, present, bounds),
         Operation::Reschedule(change) => rescheduled(change, present, bounds),

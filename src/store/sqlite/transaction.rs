@@ -237,7 +237,8 @@ fn carry_out(
             }
             Done::Sent(order)
         }
-        Step::Delete(id) => {
+        Step::Delete(one) => {
+            let id = &one.task;
             let Place { n, last, .. } = place(id)?;
             delete::asked(batch, *n, id, *last)?;
             Done::Deleted

@@ -3,12 +3,12 @@
 use std::{
     collections::hash_map::RandomState,
     fs::File,
-    hash::{BuildHasher, Hasher},
+    hash::{BuildHasher, Hash, Hasher},
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread::sleep,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 pub use crate::setup::{Setup, program};
@@ -20,10 +20,12 @@ const START: Duration = Duration::from_secs(60);
 const LEAD: Duration = Duration::from_secs(30);
 
 /// Returns a free port below the range of outgoing connections, so that it stays free while its
-/// server is dead.
+/// server is dead. Draws by the process and the time: programs of the simulation all have the same `RandomState`.
 fn free_port() -> u16 {
     loop {
-        let drawn = RandomState::new().build_hasher().finish();
+        let mut hasher = RandomState::new().build_hasher();
+        (std::process::id(), SystemTime::now()).hash(&mut hasher);
+        let drawn = hasher.finish();
         let port = 15_000 + (drawn % 15_000) as u16;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;

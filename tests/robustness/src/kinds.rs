@@ -3,7 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 use windlass::{
     ActionKind, BoxError, Command, CommandId, Fence, KindConfig, Message, Retry, Stop, Task,
@@ -11,12 +10,16 @@ use windlass::{
 };
 
 mod batches;
+mod crowd;
 mod ids;
+mod job;
 mod pulled;
 mod stages;
 
 pub use batches::BATCHED;
+pub use crowd::CROWD;
 pub use ids::{STRAY, child, command_to_child, has_children, never, stray_child, stray_command};
+pub use job::{Job, Kept};
 pub use pulled::pull;
 pub use stages::STAGES;
 
@@ -25,36 +28,13 @@ use crate::{
     witness::{Journal, Said},
 };
 
-/// The work of a task: its props.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Job {
-    /// How far it counts.
-    pub total: u64,
-    /// How long each step takes, in milliseconds.
-    pub ms: u64,
-    /// How many attempts fail first.
-    pub fails: u32,
-    /// How many tasks it submits when it completes.
-    pub children: u64,
-    /// Whether it answers a pause with a sleep.
-    pub stubborn: bool,
-}
-
-/// The data of a task.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Kept {
-    /// How far it has counted.
-    pub n: u64,
-}
-
 /// A sleep that is longer than this releases the claim.
 pub const PARK_AFTER: Duration = Duration::from_millis(300);
 
 /// The kinds, named after what they do.
-pub const KINDS: [&str; 11] = [
-    "steps", "naps", "waits", "flaky", "doomed", "deaf", "parent", "far", "again", "sower", "asked",
+pub const KINDS: [&str; 12] = [
+    "steps", "naps", "waits", "flaky", "doomed", "deaf", "parent", "far", "again", "sower",
+    "asked", CROWD,
 ];
 
 /// Returns whether tasks of this kind stay parked.
@@ -149,6 +129,7 @@ impl Run {
             "again" => self.again().await,
             "sower" => self.sower().await,
             "asked" => self.asked().await,
+            CROWD => self.crowd().await,
             _ => self.steps().await,
         }
     }
@@ -177,7 +158,10 @@ impl Run {
     async fn moment(&self) -> Option<Message> {
         tokio::select! {
             biased;
-            stop = self.task.stop_requested() => Some(self.stop(&stop)),
+            stop = self.task.stop_requested() => {
+                sleep(Duration::from_millis(self.job.lag)).await;
+                Some(self.stop(&stop))
+            }
             () = sleep(Duration::from_millis(self.job.ms)) => None,
         }
     }
@@ -187,6 +171,7 @@ impl Run {
             Stop::Command(Command::Pause) if self.job.stubborn => {
                 Message::sleep_for(Duration::from_millis(20))
             }
+            Stop::Command(_) if self.job.releases => Message::release(),
             stop => stop.message(),
         }
     }
@@ -289,7 +274,9 @@ impl Run {
 
     /// Counts, and fails.
     async fn doomed(mut self) -> Result<Message, BoxError> {
-        if let Some(message) = self.moment().await {
+        if self.job.stubborn {
+            sleep(Duration::from_millis(self.job.ms)).await;
+        } else if let Some(message) = self.moment().await {
             return Ok(message);
         }
         self.checkpoint().await?;
@@ -347,7 +334,9 @@ impl Run {
         if self.n >= self.job.total {
             return Ok(Message::complete_with(&self.n));
         }
-        if let Some(message) = self.moment().await {
+        if self.job.stubborn {
+            sleep(Duration::from_millis(self.job.ms)).await;
+        } else if let Some(message) = self.moment().await {
             return Ok(message);
         }
         let sower = self.task.id().clone();

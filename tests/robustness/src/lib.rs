@@ -13,6 +13,11 @@
 //! | [`traffic`] | what is sent in the meantime: submits, commands, retries |
 //! | [`reuse`], [`race`], [`node_commands`] | ids that are used again, submits at once, commands to nodes |
 //! | [`passes`] | transactions that compete for one task |
+//! | [`edges`] | commands at the moment of a deadline or of a return |
+//! | [`crowds`] | tasks with more commands than one write settles |
+//! | [`polite`] | deletions without force, and of tasks whose handlers are silent |
+//! | [`starts`] | tasks that are retried at once, that run once, or whose starts are limited |
+//! | [`readers`] | readers of the feed that begin in the past, and waits |
 //! | [`scene`] | a folder, a store and workers, for one run |
 //! | [`chaos`] | one run of everything at once, until everything has settled |
 //! | [`damage`] | records that cannot be read |
@@ -27,8 +32,10 @@
 
 pub mod chaos;
 pub mod cluster;
+pub mod crowds;
 pub mod damage;
 pub mod disturb;
+pub mod edges;
 pub mod exec_lines;
 pub mod feed;
 pub mod ground;
@@ -39,13 +46,16 @@ pub mod late;
 pub mod node_commands;
 pub mod passes;
 pub mod plan;
+pub mod polite;
 mod processes;
 pub mod race;
+pub mod readers;
 pub mod remote;
 pub mod reuse;
 pub mod scene;
 pub mod settle;
 pub mod site;
+pub mod starts;
 pub mod terms;
 pub mod time;
 pub mod traffic;

@@ -125,6 +125,9 @@ async fn compete(
     let [one, other] = clients.map(|client| transaction(client, servings, Some(from), number));
     let answer = match settled(&one, &other).await? {
         Err(()) => Answer::Refused,
+        Ok(_) if is_taken_for_another(clients[0], number).await => {
+            Answer::Differs("its id was accepted for other operations".to_owned())
+        }
         Ok(_) if !repeats => Answer::Applied,
         Ok(applied) => match settled(&other, &one).await? {
             Ok(again) if again == applied => Answer::Applied,
@@ -136,6 +139,11 @@ async fn compete(
         from,
         answer,
     })
+}
+
+/// When a baton would start: never in a run.
+fn far() -> jiff::Timestamp {
+    jiff::Timestamp::MAX - jiff::SignedDuration::from_hours(24 * 366)
 }
 
 fn transaction(
@@ -151,13 +159,23 @@ fn transaction(
             .require(from.as_str(), Require::Unclaimed)
             .delete(from.as_str());
     }
-    let far = jiff::Timestamp::MAX - jiff::SignedDuration::from_hours(24 * 366);
-    all = all.submit(NewTask::new(KIND).id(baton(number)).start_at(far));
+    all = all.submit(NewTask::new(KIND).id(baton(number)).start_at(far()));
     for (n, serving) in servings.iter().enumerate() {
         let kind = KINDS[n % KINDS.len()];
         all = all.submit(reuse::task(&follower(number, n), kind, *serving));
     }
     all
+}
+
+/// Commits another transaction under the id of one that was applied. Returns whether it was accepted.
+async fn is_taken_for_another(client: &Client, number: u64) -> bool {
+    let all = client.transaction().id(format!("pass-{number}"));
+    let all = all.submit(
+        NewTask::new(KIND)
+            .id(format!("stolen-{number}"))
+            .start_at(far()),
+    );
+    all.commit().await.is_ok()
 }
 
 /// Commits a transaction until there is an answer: by the first client, then by the other one, in turn. The

@@ -267,7 +267,8 @@ impl Iterator for Plan {
         let mut job = Job {
             total: rng.u64(2..=10),
             ms: rng.u64(10..=150),
-            stubborn: kind == "steps" && rng.u32(0..4) == 0,
+            stubborn: matches!(kind, "steps" | "sower") && rng.u32(0..4) == 0,
+            releases: kind != "deaf" && rng.u32(0..5) == 0,
             ..Job::default()
         };
         let silence = self.silence.filter(|_| !is_limited);

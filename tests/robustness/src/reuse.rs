@@ -13,13 +13,16 @@ use windlass::{
 };
 
 use crate::{
-    terms::Terms,
+    terms::{SIDE, Terms},
     traffic::{AGAIN, Traffic},
     witness::{Journal, Said},
 };
 
 /// The kinds of tasks whose ids are used again.
 pub const KINDS: [&str; 2] = ["reuse-a", "reuse-b"];
+
+/// The values of the label [`SIDE`] of these tasks. Half of them have none.
+pub const SIDES: [&str; 2] = ["left", "right"];
 
 /// How many ids are used again and again.
 const IDS: usize = 10;
@@ -101,7 +104,12 @@ async fn serve(journal: &Journal, task: TaskContext) -> Result<Message, BoxError
 
 /// A task of one of the [`KINDS`].
 pub fn task(id: &str, kind: &str, serving: Serving) -> NewTask {
-    NewTask::new(kind).id(id).props(&serving)
+    let task = NewTask::new(kind).id(id).props(&serving);
+    match serving.word % 4 {
+        0 => task.label(SIDE, SIDES[0]),
+        1 => task.label(SIDE, SIDES[1]),
+        _ => task,
+    }
 }
 
 /// How an id is given to another task.

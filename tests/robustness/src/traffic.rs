@@ -10,7 +10,7 @@ use fastrand::Rng;
 use jiff::SignedDuration;
 use tokio::time::{Instant, sleep};
 use windlass::{
-    Client, Command, CommandId, Invalid, Signal, StateKind, Task, TaskId,
+    Client, Command, CommandId, Invalid, NewTask, Signal, StateKind, Task, TaskId,
     statemachine::message::SubmitTask,
     store::{Error, Filter, Page, Submit},
 };
@@ -76,9 +76,8 @@ impl Traffic {
         let pause = over / u32::try_from(tasks.div_ceil(AT_ONCE).max(1))?;
         let mut left = tasks;
         while left > 0 {
-            let build = |task| SubmitTask::try_from(task)?.resolve(time::wall());
             let chunk: Result<Vec<Submit>, Invalid> =
-                plan.take(left.min(AT_ONCE)).map(build).collect();
+                plan.take(left.min(AT_ONCE)).map(built).collect();
             let chunk = chunk?;
             left -= chunk.len();
             self.submit_all(chunk).await?;
@@ -278,6 +277,11 @@ impl Traffic {
             }
         }
     }
+}
+
+/// Builds a task whose times begin now.
+pub(crate) fn built(task: NewTask) -> Result<Submit, Invalid> {
+    SubmitTask::try_from(task)?.resolve(time::wall())
 }
 
 fn any(rng: &mut Rng) -> Command {

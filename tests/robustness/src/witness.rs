@@ -130,7 +130,7 @@ pub enum Said {
         /// The count that is durable.
         n: u64,
     },
-    /// The wall clock, at the time of this line.
+    /// The wall clock of the process, at the time of this line. The first such line of a run is right.
     Clock {
         /// In microseconds since 1970.
         wall: i64,
@@ -148,6 +148,8 @@ pub enum Said {
     WorkerStopped,
     /// The test let it continue.
     Continued,
+    /// An operator ended the lease of its node, whose tasks are free from then on.
+    Revoked,
     /// The test did something to the cluster under the workers.
     Shaken {
         /// What.

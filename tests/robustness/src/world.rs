@@ -16,6 +16,7 @@ use crate::{
     node_commands::Ordered,
     passes::Pass,
     race::Race,
+    readers::Reading,
     time,
     witness::{self, Line, Said},
 };
@@ -101,6 +102,12 @@ pub struct Promised {
     /// Tasks that the test has deleted, and when that was acknowledged. Their submits, commands and
     /// retries are promised no more.
     pub deleted: Vec<(TaskId, u64)>,
+    /// Tasks that were deleted without force.
+    pub unforced: Vec<TaskId>,
+    /// How many retries of a task were asked for, whatever was answered. A task that is not here may have had more.
+    pub asked_retries: BTreeMap<TaskId, u64>,
+    /// What readers that began in the past have read.
+    pub readings: Vec<Reading>,
     /// Retries that were acknowledged, each with the incarnation that it had to start at least.
     pub retries: Vec<(TaskId, u32)>,
     /// Commands whose sending was acknowledged, in the order in which they were.
@@ -238,6 +245,14 @@ impl World {
     /// life. A life without a claim has no handlers and does not count at the end.
     pub fn life(&self, task: &TaskId, fence: Fence) -> usize {
         let lives = self.gone.get(task).map_or(&[][..], Vec::as_slice);
+        let there = self.subjects.get(task).map_or(&[][..], |s| &s.history[..]);
+        let makes = |history: &[Change]| history.iter().any(|c| claim(&c.what) == Some(fence));
+        if let Some(life) = lives.iter().position(|life| makes(&life.history)) {
+            return life;
+        }
+        if makes(there) {
+            return lives.len();
+        }
         let last = |life: &Life| life.history.iter().filter_map(|c| claim(&c.what)).max();
         let later = lives.iter().rev();
         let later = later.take_while(|life| last(life).is_none_or(|last| last >= fence));
@@ -251,6 +266,25 @@ impl World {
             _ => None,
         })?;
         Timestamp::from_microsecond(i64::try_from(at).ok()?.checked_add(offset)?).ok()
+    }
+
+    /// Whether a process had a wall clock that was wrong by more than a second for a while. Times of changes prove nothing then.
+    pub fn has_wrong_clocks(&self) -> bool {
+        let offset = |line: &Line| match line.said {
+            Said::Clock { wall } => Some(wall - i64::try_from(line.at).ok()?),
+            _ => None,
+        };
+        let mut offsets = self.witness.iter().filter_map(offset);
+        let Some(right) = offsets.next() else {
+            return false;
+        };
+        offsets.any(|offset| offset.abs_diff(right) > 1_000_000)
+    }
+
+    /// When an operator ended the lease of the node of a process.
+    pub fn revoked(&self, pid: u32) -> impl Iterator<Item = u64> {
+        let lines = self.witness.iter().filter(move |line| line.pid == pid);
+        lines.filter_map(|line| matches!(line.said, Said::Revoked).then_some(line.at))
     }
 
     /// How long before its lease can end a node stops its handlers, in microseconds

@@ -42,6 +42,16 @@ pub enum What {
     Compact(i64),
     /// The clock of a process is ahead by this many milliseconds until the end; it may be behind.
     Clock(usize, i64),
+    /// An operator deletes the registration of a node.
+    Unregister(usize),
+    /// An operator ends the lease of a node.
+    Revoke(usize),
+    /// A node stands still from its next renewal on, for as long as the fault lasts.
+    PauseAtRenewal(usize),
+    /// The watches of a process are sent nothing until the end. Then its connections break.
+    LateWatches(usize),
+    /// A member sends nothing to watches until the end. Then it was restored from a snapshot, and sends all again.
+    Restored(usize),
 }
 
 impl What {
@@ -49,9 +59,15 @@ impl What {
     pub(crate) fn is_of_clients(&self) -> bool {
         match self {
             Self::Lines(process, ..) | Self::Break(process) => process.is_none_or(|of| of == 0),
-            Self::Down(_) | Self::NoLeader => true,
+            Self::Down(_) | Self::NoLeader | Self::Restored(_) => true,
+            Self::LateWatches(process) => *process == 0,
             _ => false,
         }
+    }
+
+    /// Returns whether a clock is wrong by minutes or more.
+    pub(crate) fn is_wrong_clock(&self) -> bool {
+        matches!(self, Self::Clock(_, ahead) if ahead.abs() > 60_000)
     }
 }
 

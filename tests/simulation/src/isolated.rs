@@ -22,31 +22,22 @@ pub fn has_fixed_addresses() -> bool {
     *HAS
 }
 
-fn fixed(program: &Path) -> Command {
-    if !has_fixed_addresses() {
-        return Command::new(program);
-    }
-    let mut command = Command::new("setarch");
-    command.arg("-R").arg(program);
-    command
-}
-
 /// Runs a seed by the program `windlass-simulate`: with the faults of these numbers alone, if they are given.
 pub fn run(program: &Path, seed: u64, faults: Option<&[usize]>, trace: usize) -> Report {
-    let mut command = fixed(program);
-    command.args(["--one", &seed.to_string(), "--trace", &trace.to_string()]);
+    // A run that never ends fails, and so names its seed.
+    let mut command = Command::new("timeout");
+    command.arg(LONGEST);
+    if has_fixed_addresses() {
+        command.args(["setarch", "-R"]);
+    }
+    command.arg(program).args(["--one", &seed.to_string()]);
+    command.args(["--trace", &trace.to_string()]);
     if let Some(faults) = faults {
         let numbers: Vec<String> = faults.iter().map(usize::to_string).collect();
         command.args(["--faults", &numbers.join(",")]);
     }
     // A handler that panics on purpose says so on standard error.
-    // A run that never ends fails, and so names its seed.
-    let mut bounded = Command::new("timeout");
-    bounded
-        .arg(LONGEST)
-        .arg(command.get_program())
-        .args(command.get_args());
-    let done = bounded.stderr(Stdio::null()).output();
+    let done = command.stderr(Stdio::null()).output();
     let text = match done {
         Ok(done) => done.stdout,
         Err(e) => return Report::failed(&format!("{} did not start: {e}", program.display())),

@@ -21,3 +21,12 @@ pub mod process;
 pub mod run;
 pub mod shrink;
 pub mod trace;
+
+/// Locks what the processes of a run share. A panic in one of them ends the run.
+fn locked<T>(of: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn micros(of: std::time::Duration) -> u64 {
+    u64::try_from(of.as_micros()).unwrap_or(u64::MAX)
+}

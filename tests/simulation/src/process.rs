@@ -47,6 +47,17 @@ pub struct WallClock {
     ahead: Arc<AtomicI64>,
 }
 
+impl WallClock {
+    /// Returns a clock that is ahead of the right time by this many milliseconds.
+    pub fn ahead_by(&self, millis: i64) -> Self {
+        Self {
+            base: self.base,
+            started: self.started,
+            ahead: Arc::new(AtomicI64::new(millis)),
+        }
+    }
+}
+
 impl Clock for WallClock {
     fn now(&self) -> Timestamp {
         let ahead = SignedDuration::from_millis(self.ahead.load(Ordering::Relaxed));
@@ -98,10 +109,9 @@ impl Process {
 
     /// Makes what is recorded that of this process.
     fn enter(&self) {
-        let started = u64::try_from(self.started.as_micros()).unwrap_or(u64::MAX);
         simulate(Some(Simulated {
             base: self.base,
-            monotonic: started,
+            monotonic: crate::micros(self.started),
             wall: START + self.started,
             pid: self.pid,
         }));

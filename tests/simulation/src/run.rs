@@ -1,15 +1,23 @@
 //! [`Plan`]: one run of everything at once, from a seed.
 
+mod bounds;
+mod calm;
 mod clients;
 mod disturb;
 mod driver;
+mod extras;
+mod goes_back;
+mod idle;
 mod memory;
+mod mood;
 mod nodes;
+mod probes;
 mod remote;
 
 use std::{
+    collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU8, Ordering},
     },
     thread,
@@ -18,15 +26,22 @@ use std::{
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
-use windlass_robustness::{witness::Lines, world::World};
+use windlass::{Fence, TaskId};
+use windlass_robustness::{
+    witness::{Line, Lines, Said},
+    world::World,
+};
 
 use self::{
+    calm::Calm,
     driver::Driver,
+    idle::Idle,
     memory::Memory,
     remote::{Desks, Ledger},
 };
 use crate::{
     faults::{self, Fault, What},
+    locked, micros,
     network::Network,
     trace::Trace,
 };
@@ -75,8 +90,14 @@ pub struct Plan {
     pub timeout: Duration,
     /// The faults.
     pub faults: Vec<Fault>,
+    /// When what is stored is saved, and when the whole etcd goes back to that. Such a run ends with its nodes.
+    pub goes_back: Option<(Duration, Duration)>,
     /// How many of the last lines of the trace are kept.
     pub trace: usize,
+    /// Which further traffic there is, a bit each.
+    pub extras: u32,
+    /// Whether the first node takes only tasks with a label.
+    pub sides: bool,
 }
 
 impl Plan {
@@ -91,7 +112,7 @@ impl Plan {
         let over = Duration::from_secs(rng.u64(5..=10));
         let remote = rng.bool();
         let processes = nodes + if remote { SERVERS + WORKERS } else { 0 };
-        Self {
+        let mut plan = Self {
             seed,
             ground: match rng.u32(0..4) {
                 0 => Ground::Memory,
@@ -105,8 +126,18 @@ impl Plan {
             ttl: Duration::from_secs(rng.u64(2..=4)),
             timeout: Duration::from_millis(rng.u64(1000..5000)),
             faults: faults::draw(&mut rng, over, (processes, MEMBERS)),
+            goes_back: None,
             trace: 0,
+            extras: 0,
+            sides: false,
+        };
+        plan.draw_mood(&mut rng, processes);
+        plan.sides = plan.nodes > 1 && rng.bool();
+        // A quarter of the other runs has each.
+        if plan.goes_back.is_none() && !plan.has_wrong_clocks() {
+            plan.extras = rng.u32(..) & rng.u32(..);
         }
+        plan
     }
 
     /// Leaves out all faults but those of these numbers.
@@ -182,12 +213,38 @@ struct Shared {
     ledger: Ledger,
     lines: Lines,
     phase: Arc<AtomicU8>,
+    calm: Calm,
+    idle: Idle,
+    /// Why processes have ended by themselves, by their ids.
+    endings: Arc<Mutex<BTreeMap<u32, String>>>,
     end: Arc<Mutex<Option<Result<World, String>>>>,
 }
 
 impl Shared {
     fn phase(&self) -> u8 {
         self.phase.load(Ordering::Relaxed)
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Vec<Line>> {
+        locked(&self.lines)
+    }
+
+    /// Returns the handlers that run: the process, the task and the fence of each, and when it began.
+    fn runs(&self) -> BTreeMap<(u32, TaskId, Fence), u64> {
+        let mut runs = BTreeMap::new();
+        for Line { at, pid, said } in self.lines().iter() {
+            match said {
+                Said::Start { task, fence, .. } => {
+                    runs.insert((*pid, task.clone(), *fence), *at);
+                }
+                Said::End { task, fence } => {
+                    runs.remove(&(*pid, task.clone(), *fence));
+                }
+                Said::Killed => runs.retain(|(of, ..), _| of != pid),
+                _ => {}
+            }
+        }
+        runs
     }
 
     fn enter(&self, phase: Phase) {
@@ -208,8 +265,4 @@ fn play(plan: &Plan) -> Report {
         Ok(driver) => driver.drive(),
         Err(error) => Report::failed(&format!("the run did not start: {error}")),
     }
-}
-
-fn micros(of: Duration) -> u64 {
-    u64::try_from(of.as_micros()).unwrap_or(u64::MAX)
 }

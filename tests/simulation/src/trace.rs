@@ -2,26 +2,21 @@
 
 use std::{
     collections::VecDeque,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
+use crate::locked;
+
 /// The lines of a run. Clones are the same.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Trace(Arc<Mutex<Kept>>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Kept {
     now: u64,
     lines: VecDeque<String>,
     /// How many lines are kept; 0 for none.
     most: usize,
-}
-
-impl fmt::Debug for Trace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trace").finish_non_exhaustive()
-    }
 }
 
 impl Trace {
@@ -33,7 +28,7 @@ impl Trace {
     }
 
     fn with<T>(&self, what: impl FnOnce(&mut Kept) -> T) -> T {
-        what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        what(&mut locked(&self.0))
     }
 
     /// Sets the virtual time of the lines to come, in microseconds.

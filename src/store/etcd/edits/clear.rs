@@ -39,10 +39,10 @@ impl Clearing {
         self.access.capacity().things(POINTERS_AT_ONCE)
     }
 
-    /// Adds the deletion of all keys of a task, if the task is unchanged. Leaves state and mark,
-    /// which a task that replaces it overwrites. Returns the pointers to its commands beyond the
-    /// first `pointers`. They are deleted after the task: a live task would apply a command twice if
-    /// its id were no longer known.
+    /// Adds the deletion of all keys of a task. The caller compares that the task is unchanged. Leaves
+    /// state and mark, which a task that replaces it overwrites. Returns the pointers to its commands
+    /// beyond the first `pointers`. They are deleted after the task: a live task would apply a command
+    /// twice if its id were no longer known.
     pub(crate) async fn clear(
         &self,
         item: &mut Item,
@@ -53,9 +53,7 @@ impl Clearing {
         let keys = self.access.keys();
         let mut names = Vec::new();
         let mut edit = Edit::new(keys, id, item);
-        edit.when_as_found(found, &[Of::Finished]);
         if found.task.is_some() {
-            edit.when_no_command_since(found.revision);
             edit.delete(Of::Task);
             edit.delete_parts(found);
             names.extend(found.queue.iter().filter_map(|stored| stored.name.clone()));

@@ -76,8 +76,9 @@ impl Edits {
                 })?;
                 Kept::Place { place }
             }
-            Step::Delete(_) => {
-                left = Some(self.delete(&mut item, id, found, POINTERS).await?);
+            Step::Delete(delete) => {
+                let deleted = self.delete(&mut item, id, found, (POINTERS, delete.force));
+                left = Some(deleted.await?);
                 Edit::new(keys, id, &mut item).note_deleted(found, now)?;
                 Done::Deleted.into()
             }

@@ -26,12 +26,14 @@ impl Edits {
         let (clearing, id, place) = (&self.clearing, &task.id, item.place);
         let keys = clearing.access.keys();
         item.in_order = true;
-        Edit::new(keys, id, item).when(Of::Task, 0);
+        let mut edit = Edit::new(keys, id, item);
+        edit.when(Of::Task, 0);
+        edit.when(
+            Of::Finished,
+            old.map_or(0, |old| old.revision_of(Of::Finished)),
+        );
         let left = match old {
-            None => {
-                Edit::new(keys, id, item).when(Of::Finished, 0);
-                None
-            }
+            None => None,
             Some(old) => Some(Box::pin(clearing.clear(item, id, old, pointers)).await?),
         };
         clearing.access.reader.decided("submit a task").await?;

@@ -31,7 +31,7 @@ impl Deletes {
             };
             rules::delete::check(delete, held).map(|()| true)
         };
-        match self.delete_as(id, allowed, Some(by)).await {
+        match self.delete_as(id, allowed, (delete.force, Some(by))).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(Error::no_task(id)),
             Err(error) => Err(error),
@@ -44,14 +44,15 @@ impl Deletes {
         id: &TaskId,
         matches: impl Fn(&Snapshot) -> bool,
     ) -> Result<bool, Error> {
-        self.delete_as(id, |found| Ok(matches(found)), None).await
+        self.delete_as(id, |found| Ok(matches(found)), (true, None))
+            .await
     }
 
     async fn delete_as(
         &self,
         id: &TaskId,
         matches: impl Fn(&Snapshot) -> Result<bool, Error>,
-        noted: Option<Option<&Author>>,
+        (force, noted): (bool, Option<Option<&Author>>),
     ) -> Result<bool, Error> {
         let (parts, access) = (&self.edits, self.edits.access());
         let mut tries = Tries::new(&access.pipeline, OPERATION);
@@ -67,7 +68,9 @@ impl Deletes {
             }
             let mut item = Item::of(id);
             let pointers = parts.clearing.pointers_at_once();
-            left = parts.delete(&mut item, id, &found, pointers).await?;
+            left = parts
+                .delete(&mut item, id, &found, (pointers, force))
+                .await?;
             if let Some(by) = noted {
                 item = item.by(by);
                 let mut edit = Edit::new(access.keys(), id, &mut item);

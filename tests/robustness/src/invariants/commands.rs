@@ -57,8 +57,13 @@ fn of(subject: &Subject) -> Vec<String> {
             _ => {}
         }
     }
+    let mut ids = BTreeMap::new();
     for record in &subject.commands {
         let order = record.order;
+        if let Some(other) = ids.insert(&record.id, order) {
+            let id = &record.id;
+            found.push(format!("commands {other} and {order} have the id {id}"));
+        }
         if !sent.contains_key(&order) {
             found.push(format!("command {order} has a record and was never sent"));
         }
@@ -246,6 +251,15 @@ mod tests {
         let mut world = task(vec![commanded(3)], &[None]);
         world.subjects.get_mut(&id()).unwrap().record.commands = 0;
         caught(check(&world), "1 commands wait");
+    }
+
+    #[test]
+    fn two_commands_with_one_id_are_caught() {
+        let mut world = task(vec![commanded(3), commanded(4)], &[None, None]);
+        holds(check(&world));
+        let commands = &mut world.subjects.get_mut(&id()).unwrap().commands;
+        commands[1].id = commands[0].id.clone();
+        caught(check(&world), "commands 3 and 4 have the id c3");
     }
 
     #[test]

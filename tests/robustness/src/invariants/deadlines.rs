@@ -1,7 +1,8 @@
 //! No live task has missed a deadline, no task starts or completes after its deadline, and a failure for a
 //! deadline says which and is not early.
 //!
-//! A retry counts as a start and drops what has passed, so tasks that were retried are left out.
+//! A retry counts as a start and drops what has passed, so tasks that were retried are left out. A node decides by its own clock:
+//! where one was wrong by more than a second, starts and ends prove nothing.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,11 @@ pub(super) fn check(world: &World) -> Found {
     let mut found = Found::new();
     let runs = first_runs(world);
     let retried = |change: &Change| change.what == ChangeKind::Retried;
+    let has_wrong_clocks = world.has_wrong_clocks();
     for (id, subject) in world.subjects.iter().filter(|(_, s)| has_deadline(s)) {
+        if has_wrong_clocks {
+            continue;
+        }
         let mut wrong = failed_wrongly(subject);
         if !subject.history.iter().any(retried) {
             wrong.extend(completed_late(world, subject));
@@ -169,7 +174,10 @@ fn failed_wrongly(subject: &Subject) -> Vec<String> {
     let failed = subject.history.iter().rev().find(
         |change| matches!(change.what, ChangeKind::Moved { to, .. } if to == StateKind::Failed),
     );
-    let early = failed.filter(|change| change.at + ROUNDED < deadline);
+    // The clock of its node may have been set back between its decision and its write.
+    let since = subject.record.state.as_ref().map(|state| state.since);
+    let at = |change: &Change| since.map_or(change.at, |since| since.max(change.at));
+    let early = failed.filter(|change| at(change) + ROUNDED < deadline);
     let early = early.map(|change| format!("it failed at {}: {text}", change.at));
     early.into_iter().collect()
 }
@@ -294,6 +302,20 @@ mod tests {
             .witness
             .insert(2, line(102_900_000, 7, Said::Continued));
         holds(check(&world));
+    }
+
+    #[test]
+    fn a_wrong_clock_excuses_a_late_start() {
+        let world = |wall| {
+            let mut world = timed_task(vec![(1, submitted()), (103, claimed("a", 9))]);
+            begins(&mut world, 103, 9);
+            world
+                .witness
+                .push(line(104_000_000, 7, Said::Clock { wall }));
+            world
+        };
+        caught(check(&world(103_500_000)), "claim 9 began its first run");
+        holds(check(&world(4_000_000)));
     }
 
     #[test]

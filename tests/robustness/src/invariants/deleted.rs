@@ -1,7 +1,7 @@
 //! A delete that was acknowledged ends the task: its history ends, its handlers stop, and no handler of
 //! it starts any more. A task that is submitted under the id later is another one.
 
-use windlass::{Fence, TaskId, store::ChangeKind};
+use windlass::{Fence, StateKind, TaskId, store::ChangeKind};
 
 use super::{
     Found,
@@ -29,6 +29,29 @@ pub(super) fn check(world: &World) -> Found {
                 "it was deleted; it is there and was not submitted again".to_owned(),
             ));
         }
+    }
+    found
+}
+
+/// Tasks that were deleted without force although a claim had not been released: what its node was running may still run.
+pub(super) fn check_unforced(world: &World) -> Found {
+    let mut found = Found::new();
+    for id in &world.promised.unforced {
+        let Some(life) = ended(world, id).last() else {
+            continue;
+        };
+        let mut claims = None;
+        for change in &life.history {
+            match &change.what {
+                ChangeKind::Claimed { fence, .. } => claims = Some(*fence),
+                ChangeKind::Dropped { .. } => claims = None,
+                ChangeKind::Moved { to, .. } if *to != StateKind::Runnable => claims = None,
+                _ => {}
+            }
+        }
+        let how =
+            |fence| format!("claim {fence} was not released, and it was deleted without force");
+        found.extend(claims.map(|fence| (id.clone(), how(fence))));
     }
     found
 }
@@ -133,6 +156,21 @@ mod tests {
         let mut world = deleted();
         world.gone.get_mut(&id()).unwrap()[0].deleted = None;
         caught(check(&world), "its delete is in no history");
+    }
+
+    #[test]
+    fn a_task_that_was_deleted_without_force_while_it_may_run_is_caught() {
+        let deleted = |history| {
+            let mut world = of_gone(history);
+            world.promised.unforced.push(id());
+            check_unforced(&world)
+        };
+        holds(deleted(vec![submitted()]));
+        holds(deleted(vec![submitted(), claimed("a", 2), dropped(2)]));
+        holds(deleted(vec![submitted(), claimed("a", 2), completed(2)]));
+        let not = "claim 2 was not released";
+        caught(deleted(vec![submitted(), claimed("a", 2)]), not);
+        caught(deleted(vec![submitted(), claimed("a", 2), lost(2)]), not);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod counted;
 mod deadlines;
 mod deleted;
 mod effects;
+mod ends;
 mod exec_ends;
 mod exec_overlaps;
 mod feed;
@@ -17,6 +18,7 @@ mod limits;
 mod missed;
 mod node_commands;
 mod nothing_lost;
+mod once;
 mod one_claim;
 mod one_run;
 mod one_submit;
@@ -25,13 +27,16 @@ mod passes;
 mod path;
 mod placement;
 pub mod priorities;
+mod readings;
 pub mod retention;
+mod retried;
 mod reuse;
 #[cfg(test)]
 mod sample;
 mod settled;
 mod signals;
 mod sown;
+mod starts;
 pub mod takeover;
 mod terminal;
 pub mod times;
@@ -55,7 +60,7 @@ const COUNTERS: &str = "the counters agree with the history";
 const COUNTED: &str = "the counts are those of the tasks";
 
 /// Those that hold at every moment, also when everything was just killed.
-const ALWAYS: [(&str, Check); 24] = [
+const ALWAYS: [(&str, Check); 30] = [
     ("no task and no command is lost", nothing_lost::check),
     ("fences grow, and only the live claim writes", fences::check),
     ("a task has one live claim at a time", one_claim::check),
@@ -94,6 +99,18 @@ const ALWAYS: [(&str, Check); 24] = [
     ("a task runs after those that it waits for", after::check),
     ("no more tasks run at once than limits allow", limits::check),
     ("deadlines are kept", deadlines::check),
+    ("a kill and a deadline come before other ends", ends::check),
+    ("a task that runs once fails with its node", once::check),
+    (
+        "a retry that was asked for once happens once",
+        retried::check,
+    ),
+    ("each start has a claim that counts it", starts::check),
+    (
+        "nothing that may run is deleted without force",
+        deleted::check_unforced,
+    ),
+    ("a reader that begins in the past reads it", readings::check),
     (COUNTED, counted::check),
 ];
 

@@ -39,6 +39,11 @@ fn of(subject: &Subject) -> Vec<String> {
                     .map_or(answered, |at| at + 1);
             }
             Some(Outcome::Overridden { by }) => {
+                if *by == ActionKind::Release && record.command.aborts() {
+                    found.push(format!(
+                        "the handler gave way to command {order} by a release, and the command had no effect"
+                    ));
+                }
                 match overriding(history, record, *by, sent.max(answered)) {
                     Some(at) if *by == ActionKind::Complete => answered = at,
                     Some(at) => answered = at + 1,
@@ -213,6 +218,18 @@ mod tests {
             task(vec![sent(3), completed(2), sent(4)], both()),
             "command 4 says",
         );
+    }
+
+    #[test]
+    fn a_command_that_a_release_overrode_is_caught() {
+        let (from, to) = (StateKind::Runnable, StateKind::Runnable);
+        let releases = || vec![sent(3), moved(2, ActionKind::Release, from, to)];
+        let by = || Outcome::Overridden {
+            by: ActionKind::Release,
+        };
+        let gave_way = "gave way to command 3";
+        caught(task(releases(), vec![(Command::Pause, by())]), gave_way);
+        holds(task(releases(), vec![(Command::Checkpoint, by())]));
     }
 
     #[test]

@@ -5,12 +5,15 @@
 use std::collections::BTreeMap;
 
 use windlass::{
-    ActionKind, Command, CommandId, Outcome, StateKind,
+    ActionKind, Command, CommandId, Outcome, StateKind, TaskStatus,
     store::{Change, ChangeKind},
 };
 
 use super::Found;
-use crate::world::{Subject, World};
+use crate::{
+    kinds::CROWD,
+    world::{Subject, World},
+};
 
 pub(super) fn check(world: &World) -> Found {
     let mut found = Found::new();
@@ -45,6 +48,7 @@ pub(super) fn check(world: &World) -> Found {
                 found.push((task.clone(), how));
             }
         }
+        found.extend(forgotten(subject).map(|how| (task.clone(), how)));
         if subject.record.task.kind.as_str() == "asked" {
             found.extend(of(subject).into_iter().map(|how| (task.clone(), how)));
         }
@@ -86,6 +90,20 @@ fn of(subject: &Subject) -> Vec<String> {
     found
 }
 
+/// Replies of a handler that completed its task with their number: none of them is forgotten, however many other signals there are.
+fn forgotten(subject: &Subject) -> Option<String> {
+    let is_crowd = subject.record.task.kind.as_str() == CROWD;
+    let state = subject.record.state.as_ref().ok().filter(|_| is_crowd)?;
+    let TaskStatus::Completed { result } = &state.status else {
+        return None;
+    };
+    let replies: u64 = result.as_ref()?.get("result").ok()?;
+    let answered = subject.commands.iter();
+    let answered = answered.filter(|c| matches!(c.outcome, Some(Outcome::Answered { .. })));
+    let answered = answered.count() as u64;
+    (answered < replies).then(|| format!("{replies} replies were returned; {answered} are stored"))
+}
+
 /// Whether the handler may have returned a count with this step: a pause, or an end that came too late, which keeps
 /// the data.
 fn is_own_step(change: &Change, ends_by: bool) -> bool {
@@ -111,6 +129,25 @@ mod tests {
     use super::super::sample::*;
     use super::*;
     use crate::kinds::Kept;
+
+    #[test]
+    fn a_reply_that_is_forgotten_is_caught() {
+        let replies = |stored: usize| {
+            let mut task = subject(vec![submitted(), claimed("a", 2), completed(2)]);
+            task.record.task.kind = CROWD.parse().unwrap();
+            let result = Some(Json::new("result", &2_u64).unwrap());
+            let state = task.record.state.as_mut().unwrap();
+            state.status = TaskStatus::Completed { result };
+            let reply = || Outcome::Answered {
+                reply: Json::new("reply", &2_u64).unwrap(),
+            };
+            let signal = |order| command(order, Command::Signal(Signal::new("n")), Some(reply()));
+            task.commands = (3..).take(stored).map(signal).collect();
+            check(&world(task))
+        };
+        holds(replies(2));
+        caught(replies(1), "2 replies were returned; 1 are stored");
+    }
 
     /// A task with signals 3, 4, … of these outcomes, and this count.
     fn task(outcomes: &[Outcome], n: u64) -> World {

@@ -74,29 +74,27 @@ fn read(mut args: impl Iterator<Item = String>) -> Result<Asked, Box<dyn Error>>
 }
 
 fn main() -> ExitCode {
-    let asked = match read(env::args().skip(1)) {
-        Ok(asked) => asked,
-        Err(why) => {
-            eprintln!("{why}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let first = asked
-        .seed
-        .unwrap_or_else(|| fastrand::u64(..u64::from(u32::MAX)));
-    if asked.is_one {
-        let report = plan(&asked, first).run();
-        println!("{}", serde_json::to_string(&report).unwrap_or_default());
-        return ExitCode::SUCCESS;
-    }
-    match run(&asked, first) {
+    match start() {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
-        Err(e) => {
-            eprintln!("this program was not found: {e}");
+        Err(why) => {
+            eprintln!("{why}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Does what the program was asked for, and returns how many seeds have failed.
+fn start() -> Result<u64, Box<dyn Error>> {
+    let asked = read(env::args().skip(1))?;
+    let any = || fastrand::u64(..u64::from(u32::MAX));
+    let first = asked.seed.unwrap_or_else(any);
+    if !asked.is_one {
+        return Ok(run(&asked, first)?);
+    }
+    let report = plan(&asked, first).run();
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(0)
 }
 
 /// Returns the plan of a seed, with the faults that were asked for.

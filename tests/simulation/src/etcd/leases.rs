@@ -66,6 +66,18 @@ impl Model {
         })
     }
 
+    /// Returns the lease of a key that is there and has one.
+    pub(super) fn lease_of(&self, key: &[u8]) -> Option<i64> {
+        let lease = self.keys.at(key, &[], self.revision).next()?.lease;
+        (lease != 0).then_some(lease)
+    }
+
+    /// Returns the keys of a lease.
+    pub(super) fn keys_of(&self, lease: i64) -> Vec<Vec<u8>> {
+        let lease = self.leases.get(&lease);
+        lease.map_or_else(Vec::new, |lease| lease.keys.iter().cloned().collect())
+    }
+
     /// Returns the granted time of a lease, which is what is left of it where no time passes, and its keys; a time of -1 for one
     /// that is not there.
     pub fn time_to_live(&self, request: &PbLeaseTimeToLiveRequest) -> PbLeaseTimeToLiveResponse {

@@ -7,6 +7,7 @@
 mod check;
 mod keys;
 mod leases;
+mod operate;
 mod server;
 pub(crate) mod service;
 mod txn;
@@ -19,8 +20,13 @@ use etcd_client::proto::{
     PbCompactionRequest, PbEvent, PbKeyValue, PbRangeRequest, PbRangeResponse, PbResponseHeader,
 };
 
+pub(crate) use self::watch::DELETE;
 use self::{keys::Keys, leases::Lease};
-pub use self::{server::Servers, watch::Events};
+pub use self::{
+    operate::Snapshot,
+    server::{LeaseNews, Servers},
+    watch::Events,
+};
 
 /// Why a server refuses a request, with the text that etcd gives.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tonic::Status;
 
 use super::{Model, Refusal, watchers::Watchers};
+use crate::locked;
 
 /// The members. They share one state: what one has written, all read.
 #[derive(Debug)]
@@ -28,14 +29,35 @@ pub struct Servers {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) model: Model,
-    now: Duration,
+    pub(super) now: Duration,
     /// When each lease ends, and for how long a renewal extends it.
-    leases: BTreeMap<i64, (Duration, Duration)>,
+    pub(super) leases: BTreeMap<i64, (Duration, Duration)>,
     pub(super) watchers: Watchers,
     /// Since when there is no leader.
     without_leader: Option<Duration>,
     /// Whether the disk takes no more writes.
     is_full: bool,
+    /// What has happened to leases since somebody asked.
+    news: Vec<LeaseNews>,
+}
+
+/// What has happened to a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseNews {
+    /// A process was granted it.
+    Granted {
+        /// The process.
+        process: usize,
+        /// The lease.
+        lease: i64,
+    },
+    /// Its time was over.
+    Expired {
+        /// The lease.
+        lease: i64,
+        /// The keys that were deleted with it.
+        keys: Vec<Vec<u8>>,
+    },
 }
 
 /// For how long a member believes in a leader that is gone.
@@ -67,6 +89,7 @@ impl Servers {
                 watchers: Watchers::default(),
                 without_leader: None,
                 is_full: false,
+                news: Vec::new(),
             }),
             leads: watch::Sender::new(true),
             members,
@@ -74,7 +97,7 @@ impl Servers {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Returns the number of members.
@@ -99,46 +122,37 @@ impl Servers {
         let over: Vec<i64> = over.map(|(id, _)| *id).collect();
         for id in over {
             state.leases.remove(&id);
+            let keys = state.model.keys_of(id);
+            state.news.push(LeaseNews::Expired { lease: id, keys });
             // It may have been revoked.
             let _ = state.model.revoke(&PbLeaseRevokeRequest { id });
             state.report();
         }
     }
 
+    /// Returns what has happened to leases since the last call.
+    pub fn take_news(&self) -> Vec<LeaseNews> {
+        std::mem::take(&mut self.lock().news)
+    }
+
     /// Takes the leader away, or elects one: that one extends every lease.
     pub fn set_leader(&self, leads: bool) {
-        {
-            let mut state = self.lock();
-            let now = state.now;
-            match leads {
-                false => {
-                    state.without_leader.get_or_insert(now);
-                }
-                true => {
-                    state.without_leader = None;
-                    for (until, ttl) in state.leases.values_mut() {
-                        *until = now + *ttl;
-                    }
-                }
-            }
+        let mut state = self.lock();
+        let now = state.now;
+        if leads {
+            state.without_leader = None;
+            let leases = state.leases.values_mut();
+            leases.for_each(|(until, ttl)| *until = now + *ttl);
+        } else {
+            state.without_leader.get_or_insert(now);
         }
+        drop(state);
         self.leads.send_replace(leads);
     }
 
     /// Fills the disk, or makes room.
     pub fn set_full(&self, is_full: bool) {
         self.lock().is_full = is_full;
-    }
-
-    /// Compacts all but this many revisions.
-    pub fn compact_but(&self, kept: i64) {
-        let mut state = self.lock();
-        let revision = state.model.revision() - kept;
-        // There may be fewer.
-        let _ = state.model.compact(&PbCompactionRequest {
-            revision,
-            physical: true,
-        });
     }
 
     /// Waits for a leader, as a member does.
@@ -197,10 +211,13 @@ impl Servers {
 
     pub(super) fn grant(
         &self,
+        process: usize,
         request: &PbLeaseGrantRequest,
     ) -> Result<PbLeaseGrantResponse, Status> {
         let mut state = self.lock();
         let granted = state.model.grant(request)?;
+        let lease = granted.id;
+        state.news.push(LeaseNews::Granted { process, lease });
         let ttl = Duration::from_secs(granted.ttl.unsigned_abs());
         let until = state.now + ttl;
         state.leases.insert(granted.id, (until, ttl));
@@ -235,13 +252,13 @@ impl Servers {
     pub(super) fn time_to_live(
         &self,
         request: &PbLeaseTimeToLiveRequest,
-    ) -> PbLeaseTimeToLiveResponse {
+    ) -> Result<PbLeaseTimeToLiveResponse, Status> {
         let state = self.lock();
         let mut found = state.model.time_to_live(request);
         if let Some((until, _)) = state.leases.get(&request.id) {
             found.ttl = until.saturating_sub(state.now).as_secs().cast_signed();
         }
-        found
+        Ok(found)
     }
 
     pub(super) fn status(&self, member: usize) -> PbStatusResponse {
@@ -254,10 +271,7 @@ impl Servers {
             db_size_in_use: 1 << 20,
             leader: u64::from(leads),
             raft_term: 2,
-            errors: match state.is_full {
-                true => vec!["memberID:1 alarm:NOSPACE ".to_owned()],
-                false => Vec::new(),
-            },
+            errors: vec!["memberID:1 alarm:NOSPACE ".to_owned(); usize::from(state.is_full)],
             is_learner: false,
             raft_index: member as u64,
             ..Default::default()

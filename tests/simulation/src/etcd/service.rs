@@ -35,6 +35,24 @@ where
     grpc.unary(service, call).await
 }
 
+/// Answers with one message, as soon as there is a leader.
+async fn agreed<Q, A>(
+    servers: &Servers,
+    call: Call,
+    serve: impl Fn(&Servers, &Q) -> Result<A, Status> + Send + Sync,
+) -> Answer
+where
+    Q: Message + Default + Send + Sync + 'static,
+    A: Message + Default + Send + 'static,
+{
+    let serve = &serve;
+    unary(call, move |q: Q| async move {
+        servers.quorum().await?;
+        serve(servers, &q)
+    })
+    .await
+}
+
 /// Returns whether the requests of a path, or its answers, are a stream.
 pub(crate) fn is_stream(path: &str) -> bool {
     matches!(
@@ -43,72 +61,39 @@ pub(crate) fn is_stream(path: &str) -> bool {
     )
 }
 
-/// Carries out a request at a member.
-pub(crate) async fn answer(servers: &Arc<Servers>, member: usize, call: Call) -> Answer {
+/// Carries out a request of a process at a member.
+pub(crate) async fn answer(servers: &Arc<Servers>, ends: (usize, usize), call: Call) -> Answer {
+    let (process, member) = ends;
     let path = call.uri().path().to_owned();
     match path.as_str() {
-        "/etcdserverpb.KV/Range" => {
-            unary(call, |q| async move {
-                servers.quorum().await?;
-                servers.range(&q)
-            })
-            .await
-        }
-        "/etcdserverpb.KV/Txn" => {
-            unary(call, |q| async move {
-                servers.quorum().await?;
-                servers.txn(&q)
-            })
-            .await
-        }
-        "/etcdserverpb.KV/Compact" => {
-            unary(call, |q| async move {
-                servers.quorum().await?;
-                servers.compact(&q)
-            })
-            .await
-        }
+        "/etcdserverpb.KV/Range" => agreed(servers, call, Servers::range).await,
+        "/etcdserverpb.KV/Txn" => agreed(servers, call, Servers::txn).await,
+        "/etcdserverpb.KV/Compact" => agreed(servers, call, Servers::compact).await,
         "/etcdserverpb.Lease/LeaseGrant" => {
-            unary(call, |q| async move {
-                servers.quorum().await?;
-                servers.grant(&q)
-            })
-            .await
+            agreed(servers, call, |servers, q| servers.grant(process, q)).await
         }
-        "/etcdserverpb.Lease/LeaseRevoke" => {
-            unary(call, |q| async move {
-                servers.quorum().await?;
-                servers.revoke(&q)
-            })
-            .await
-        }
-        "/etcdserverpb.Lease/LeaseTimeToLive" => {
-            unary(call, |q| async move {
-                servers.quorum().await?;
-                Ok(servers.time_to_live(&q))
-            })
-            .await
-        }
+        "/etcdserverpb.Lease/LeaseRevoke" => agreed(servers, call, Servers::revoke).await,
+        "/etcdserverpb.Lease/LeaseTimeToLive" => agreed(servers, call, Servers::time_to_live).await,
         "/etcdserverpb.Maintenance/Status" => {
             unary(call, |(): ()| async move { Ok(servers.status(member)) }).await
         }
         "/etcdserverpb.Maintenance/Alarm" => {
             unary(call, |(): ()| async move { Ok(PbAlarmResponse::default()) }).await
         }
-        "/etcdserverpb.Watch/Watch" => watch(servers.clone(), call).await,
+        "/etcdserverpb.Watch/Watch" => watch(servers.clone(), ends, call).await,
         "/etcdserverpb.Lease/LeaseKeepAlive" => keep_alive(servers.clone(), call).await,
         _ => Status::unimplemented(format!("the model of etcd does not know {path}")).into_http(),
     }
 }
 
 /// A stream of watches.
-async fn watch(servers: Arc<Servers>, call: Call) -> Answer {
+async fn watch(servers: Arc<Servers>, ends: (usize, usize), call: Call) -> Answer {
     let service = service_fn(move |request: Request<Streaming<PbWatchRequest>>| {
         let servers = servers.clone();
         async move {
             let mut requests = request.into_inner();
             let (answers, to_client) = mpsc::unbounded_channel();
-            let mut stream = watchers::Stream::open(&servers, answers.clone());
+            let mut stream = watchers::Stream::open(&servers, ends, answers.clone());
             tokio::spawn(async move {
                 loop {
                     tokio::select! {

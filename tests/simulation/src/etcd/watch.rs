@@ -14,7 +14,7 @@ pub enum Events {
 }
 
 /// How etcd writes that an event is a deletion.
-const DELETE: i32 = 1;
+pub(crate) const DELETE: i32 = 1;
 
 impl Model {
     /// Returns the changes of a range from a revision on.

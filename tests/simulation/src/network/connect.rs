@@ -1,7 +1,7 @@
 //! How a process connects to a member: a channel of `etcd-client` whose requests the network carries.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     task::{Context, Poll},
 };
 
@@ -14,7 +14,10 @@ use tower::{BoxError, Service, util::BoxCloneSyncService};
 use windlass::store::etcd::Connector;
 
 use super::{Carried, Network};
-use crate::etcd::service::{Answer, Call};
+use crate::{
+    etcd::service::{Answer, Call},
+    locked,
+};
 
 type Updates = mpsc::Receiver<Change<Uri, Endpoint>>;
 
@@ -100,10 +103,7 @@ impl Service<Call> for Line {
     }
 
     fn call(&mut self, call: Call) -> Self::Future {
-        let member = {
-            let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-            used.member()
-        };
+        let member = locked(&self.used).member();
         let (network, process) = (self.network.clone(), self.process);
         Box::pin(async move {
             let member = member.ok_or("no member is in use")?;

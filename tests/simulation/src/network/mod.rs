@@ -5,26 +5,27 @@
 
 mod body;
 mod connect;
+mod streams;
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
 use fastrand::Rng;
-use http_body_util::BodyExt;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::sleep,
 };
-use tonic::{Status, body::Body};
+use tonic::Status;
 
 use crate::{
     etcd::{
         Servers,
         service::{self, Answer, Call},
     },
+    locked, micros,
     trace::Trace,
 };
 
@@ -83,6 +84,12 @@ struct State {
     broken: BTreeMap<Ends, u64>,
     down: Vec<bool>,
     requests: u64,
+    /// What is looked for in the messages of watches: a process, and a key that is deleted.
+    wanted: Vec<(usize, Vec<u8>)>,
+    /// What was found of that.
+    noticed: Vec<(usize, Vec<u8>)>,
+    /// The processes that have sent a renewal.
+    renewing: BTreeSet<usize>,
     /// Answers that nobody gets, so that their connections stay silent instead of broken.
     silent: Vec<oneshot::Sender<Answer>>,
 }
@@ -124,6 +131,9 @@ impl Network {
                 broken: BTreeMap::new(),
                 down: vec![false; members],
                 requests: 0,
+                wanted: Vec::new(),
+                noticed: Vec::new(),
+                renewing: BTreeSet::new(),
                 silent: Vec::new(),
             }),
             changes: watch::Sender::new(0),
@@ -141,7 +151,7 @@ impl Network {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.state)
     }
 
     /// Returns the number of requests so far.
@@ -157,12 +167,11 @@ impl Network {
 
     /// Makes all lines whole, and all members run.
     pub fn heal(&self) {
-        {
-            let mut state = self.lock();
-            state.lines.clear();
-            state.down.fill(false);
-            state.silent.clear();
-        }
+        let mut state = self.lock();
+        state.lines.clear();
+        state.down.fill(false);
+        state.silent.clear();
+        drop(state);
         self.changed();
     }
 
@@ -178,15 +187,11 @@ impl Network {
     }
 
     fn break_lines(&self, which: impl Fn(Ends) -> bool) {
-        {
-            let mut state = self.lock();
-            for (ends, times) in &mut state.broken {
-                if which(*ends) {
-                    *times += 1;
-                }
-            }
-            state.silent.clear();
-        }
+        let mut state = self.lock();
+        let broken = state.broken.iter_mut().filter(|(ends, _)| which(**ends));
+        broken.for_each(|(_, times)| *times += 1);
+        state.silent.clear();
+        drop(state);
         self.changed();
     }
 
@@ -209,7 +214,7 @@ impl Network {
         state.requests += 1;
         let (number, is_down) = (state.requests, state.down[ends.1]);
         let rng = &mut state.rng;
-        let slow = u64::try_from(condition.slow.as_micros()).unwrap_or(u64::MAX);
+        let slow = micros(condition.slow);
         let mut happens = |share: u32| share > 0 && rng.u32(0..100) < share;
         let (loses_request, loses_answer) = (
             happens(condition.lose_requests),
@@ -231,8 +236,7 @@ impl Network {
 
     /// Draws the delay of a message of a stream.
     fn delay(&self, ends: Ends) -> Duration {
-        let slow = self.condition(ends).slow;
-        let slow = u64::try_from(slow.as_micros()).unwrap_or(u64::MAX);
+        let slow = micros(self.condition(ends).slow);
         Duration::from_micros(self.lock().rng.u64(0..=slow))
     }
 
@@ -295,7 +299,7 @@ impl Network {
             say("a stream");
             return self.carry_stream(ends, since, call, answer).await;
         }
-        let answered = service::answer(&self.0.servers, ends.1, call).await;
+        let answered = service::answer(&self.0.servers, ends, call).await;
         say(&format!("carried out at {}", self.0.servers.revision()));
         sleep(fate.down).await;
         if fate.loses_answer {
@@ -309,65 +313,6 @@ impl Network {
             false => {
                 say("its answer met a broken line");
                 drop(answer.send(broken()));
-            }
-        }
-    }
-
-    /// Hands the frames of a stream on, in both directions, until the line breaks.
-    async fn carry_stream(
-        &self,
-        ends: Ends,
-        since: u64,
-        call: Call,
-        answer: oneshot::Sender<Answer>,
-    ) {
-        let (head, from_client) = call.into_parts();
-        let (to_member, requests) = body::channel();
-        let up = |line: Condition| line.cut_up;
-        let network = self.clone();
-        tokio::spawn(async move { network.pump(ends, since, up, from_client, to_member).await });
-        let call = http::Request::from_parts(head, requests);
-        let answered = service::answer(&self.0.servers, ends.1, call).await;
-        let (head, from_member) = answered.into_parts();
-        let (to_client, answers) = body::channel();
-        if self.pass(ends, |line| line.cut_down, since).await {
-            let _ = answer.send(http::Response::from_parts(head, answers));
-            let down = |line: Condition| line.cut_down;
-            self.pump(ends, since, down, from_member, to_client).await;
-        } else {
-            let _ = answer.send(broken());
-        }
-    }
-
-    async fn pump(
-        &self,
-        ends: Ends,
-        since: u64,
-        is_cut: impl Fn(Condition) -> bool,
-        mut from: Body,
-        to: body::Sender,
-    ) {
-        loop {
-            let frame = tokio::select! {
-                biased;
-                () = self.breaks(ends, since) => None,
-                () = to.closed() => return,
-                frame = from.frame() => match frame {
-                    Some(frame) => Some(frame),
-                    None => return,
-                },
-            };
-            let Some(frame) = frame else {
-                let _ = to.send(Err(Status::unavailable("transport error: the line broke")));
-                return;
-            };
-            sleep(self.delay(ends)).await;
-            if !self.pass(ends, &is_cut, since).await {
-                let _ = to.send(Err(Status::unavailable("transport error: the line broke")));
-                return;
-            }
-            if to.send(frame).is_err() {
-                return;
             }
         }
     }

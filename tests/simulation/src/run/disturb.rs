@@ -6,11 +6,12 @@ use windlass_robustness::witness::Said;
 
 use super::{
     CALM, MEMBERS, TURN,
-    driver::{Driver, Role},
+    driver::{Driver, Node, Role},
 };
 use crate::{
     faults::{Fault, What},
     network::Condition,
+    process::START,
 };
 
 impl Driver {
@@ -71,8 +72,17 @@ impl Driver {
                 node.stop.notify_one();
                 node.starts_at = Some(self.now + lasts);
             }
-            What::Lines(process, to, condition) => self.lines_of(*process, *to, *condition),
-            What::Break(process) => self.shared.network.break_all(*process),
+            What::Lines(process, to, condition) => {
+                // Renewals reach another member, and the watch stands still.
+                if to.is_some() && (condition.cut_up || condition.cut_down) {
+                    self.shaken("a line to one member is silent");
+                }
+                self.lines_of(*process, *to, *condition);
+            }
+            What::Break(process) => {
+                self.shared.calm.disturb(*process);
+                self.shared.network.break_all(*process);
+            }
             What::Down(member) => {
                 self.shaken("a member is down");
                 self.shared.network.set_down(*member, true);
@@ -84,16 +94,42 @@ impl Driver {
             What::Full => self.servers.set_full(true),
             // The feed of the clients has to see every change: it is never compacted away under it.
             What::Compact(_) if self.now < self.disturbed_until => {}
-            What::Compact(kept) => self.servers.compact_but(*kept),
-            What::Clock(node, ahead) => {
-                let clock = &self.nodes[*node - 1].ahead;
-                clock.store(*ahead, Ordering::Relaxed);
+            What::Compact(kept) => {
+                self.servers.compact_before(self.servers.revision() - kept);
+            }
+            What::Clock(node, ahead) => self.set_clock(*node - 1, *ahead),
+            What::Unregister(_) | What::Revoke(_) => self.take_away(&what),
+            What::PauseAtRenewal(node) => self.pause_at_renewal(*node, lasts),
+            What::LateWatches(process) => {
+                self.shaken("watches are late");
+                self.servers.set_late(*process, true);
+            }
+            What::Restored(member) => {
+                self.shaken("a member is restored");
+                self.servers.set_behind(*member);
             }
         }
         if what.is_of_clients() {
             self.disturbed_until = self.disturbed_until.max(self.now + lasts + CALM);
         }
         self.ends.push((self.now + lasts, what));
+    }
+
+    fn set_clock(&mut self, at: usize, ahead: i64) {
+        let node = &self.nodes[at];
+        if node.ahead.swap(ahead, Ordering::Relaxed) != ahead {
+            self.says_clock(node);
+        }
+    }
+
+    /// Writes down what the clock of a process says.
+    pub(super) fn says_clock(&self, node: &Node) {
+        let ahead = node.ahead.load(Ordering::Relaxed);
+        let wall = START.as_microsecond() + i64::try_from(self.now.as_micros()).unwrap_or(0);
+        if let Some(process) = &node.process {
+            let wall = wall + ahead * 1_000;
+            self.witness(process.pid, Said::Clock { wall });
+        }
     }
 
     fn shaken(&self, how: &str) {
@@ -103,13 +139,8 @@ impl Driver {
 
     pub(super) fn end_what_is_over(&mut self) {
         let now = self.now;
-        let over: Vec<What> = {
-            let (over, going): (Vec<_>, Vec<_>) =
-                self.ends.drain(..).partition(|(at, _)| *at <= now);
-            self.ends = going;
-            over.into_iter().map(|(_, what)| what).collect()
-        };
-        for what in over {
+        let over: Vec<_> = self.ends.extract_if(.., |(at, _)| *at <= now).collect();
+        for (_, what) in over {
             match what {
                 What::Pause(node) => self.wake(node - 1),
                 What::Lines(process, to, _) => {
@@ -121,9 +152,15 @@ impl Driver {
                 What::Down(member) => self.shared.network.set_down(member, false),
                 What::NoLeader => self.servers.set_leader(true),
                 What::Full => self.servers.set_full(false),
-                What::Clock(node, _) => self.nodes[node - 1].ahead.store(0, Ordering::Relaxed),
+                What::Clock(node, _) => self.set_clock(node - 1, 0),
+                What::LateWatches(process) => {
+                    self.shared.network.break_all(Some(process));
+                    self.servers.set_late(process, false);
+                }
+                What::Restored(member) => self.servers.restore_member(member),
                 What::Kill(_) | What::KillAll | What::Stop(_) => {}
                 What::Break(_) | What::Compact(_) => {}
+                What::Unregister(_) | What::Revoke(_) | What::PauseAtRenewal(_) => {}
             }
         }
     }
@@ -151,10 +188,11 @@ impl Driver {
         }
         self.servers.set_leader(true);
         self.servers.set_full(false);
+        self.servers.heal_watches();
         for at in 0..self.nodes.len() {
             self.wake(at);
+            self.set_clock(at, 0);
             let node = &mut self.nodes[at];
-            node.ahead.store(0, Ordering::Relaxed);
             if node.process.is_none() || node.is_asked {
                 node.starts_at = Some(self.now);
             }

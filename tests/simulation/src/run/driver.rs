@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, PoisonError,
+        Arc,
         atomic::{AtomicI64, AtomicU8},
     },
     time::Duration,
@@ -16,14 +16,20 @@ use windlass_robustness::{
 };
 
 use super::{
-    CALM, Ground, LONGEST, MEMBERS, Phase, Plan, Report, SERVERS, Shared, TURN, WORKERS, clients,
+    CALM, Ground, LONGEST, MEMBERS, Phase, Plan, Report, SERVERS, Shared, TURN, WORKERS,
+    bounds::Bounds,
+    calm::Calm,
+    clients,
+    goes_back::Back,
+    idle::Idle,
     memory::Memory,
     micros, nodes,
     remote::{Desks, Ledger},
 };
 use crate::{
     etcd::Servers,
-    faults::What,
+    faults::{Fault, What},
+    locked,
     network::Network,
     process::{Process, START},
     trace::Trace,
@@ -76,6 +82,10 @@ pub(super) struct Driver {
     pub(super) disturbed_until: Duration,
     /// What ends, and when.
     pub(super) ends: Vec<(Duration, What)>,
+    pub(super) bounds: Bounds,
+    pub(super) back: Back,
+    /// When other programs wrote beside the namespace, and the last revision of that.
+    pub(super) written_beside: Option<(Duration, i64)>,
 }
 
 impl Driver {
@@ -91,6 +101,9 @@ impl Driver {
             ledger: Ledger::default(),
             lines: Lines::default(),
             phase: Arc::new(AtomicU8::new(Phase::Disturbed as u8)),
+            calm: Calm::default(),
+            idle: Idle::default(),
+            endings: Arc::default(),
             end: Arc::default(),
         };
         let zero = Duration::ZERO;
@@ -113,6 +126,9 @@ impl Driver {
             pids: 2,
             disturbed_until: CALM,
             ends: Vec::new(),
+            bounds: Bounds::default(),
+            back: Back::default(),
+            written_beside: None,
         };
         let wall = START.as_microsecond();
         driver.witness(2, Said::Clock { wall });
@@ -137,45 +153,35 @@ impl Driver {
 
     pub(super) fn witness(&self, pid: u32, said: Said) {
         let at = micros(self.now);
-        let lines = &self.shared.lines;
-        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.push(Line { at, pid, said });
+        self.shared.lines().push(Line { at, pid, said });
     }
 
     fn launch(&mut self, node: &mut Node) -> std::io::Result<()> {
         self.pids += 1;
         let pid = self.pids;
-        let name = match node.role {
-            Role::Node => nodes::name(node.number),
-            role => format!("{role:?} {}", node.number),
+        let (number, role) = (node.number, node.role);
+        let name = match role {
+            Role::Node => nodes::name(number),
+            role => format!("{role:?} {number}"),
         };
-        if node.role == Role::Node {
-            let launched = nodes::node_name(node.number);
-            self.witness(
-                pid,
-                Said::Launched {
-                    node: launched.clone(),
-                },
-            );
-            self.witness(
-                pid,
-                Said::Serves {
-                    node: launched,
-                    kinds: Vec::new(),
-                    side: None,
-                },
-            );
+        if role == Role::Node {
+            let (node, kinds) = (nodes::node_name(node.number), Vec::new());
+            let side = nodes::terms(&self.shared.plan, number).side;
+            self.witness(pid, Said::Launched { node: node.clone() });
+            self.witness(pid, Said::Serves { node, kinds, side });
         }
         node.journal = Arc::new(Journal::kept(&self.shared.lines));
         node.stop = Arc::default();
         let (shared, journal, stop) =
             (self.shared.clone(), node.journal.clone(), node.stop.clone());
-        let (number, role) = (node.number, node.role);
         let main = move |clock| nodes::main(shared, (number, role), journal, stop, clock);
         self.trace.say(|| format!("{name} starts as {pid}"));
         let process = Process::start(name, pid, self.now, node.ahead.clone(), main)?;
         node.process = Some(process);
         (node.starts_at, node.is_asked, node.is_paused) = (None, false, false);
+        self.bounds.ended(node.number);
+        self.shared.calm.disturb(Some(node.number));
+        self.says_clock(node);
         Ok(())
     }
 
@@ -194,13 +200,25 @@ impl Driver {
                 while let Some(fault) = faults.pop_if(|fault| fault.at <= self.now) {
                     self.begin(fault);
                 }
+                for (node, lasts) in self.renewing() {
+                    let (at, what) = (self.now, What::Pause(node));
+                    self.begin(Fault { at, lasts, what });
+                }
                 self.end_what_is_over();
             } else if !healed {
                 healed = true;
                 self.heal();
             }
             self.look_after_nodes();
+            self.look_at_calm();
             self.run_processes();
+            if self.shared.plan.ground == Ground::Etcd {
+                self.look_at_bounds();
+                self.be_idle();
+            }
+            if let Some(report) = self.go_back() {
+                return self.end(report);
+            }
         }
         self.report()
     }
@@ -212,6 +230,8 @@ impl Driver {
         for turn in turns {
             match turn {
                 0 => self.carrier.run_to(now),
+                // Nobody asks an etcd that has gone back for what it has lost.
+                1 if self.is_back() => {}
                 1 => self.clients.run_to(now),
                 node => {
                     let node = &mut self.nodes[node - 2];
@@ -240,12 +260,18 @@ impl Driver {
                 node.stop.notify_one();
             }
             if node.process.as_ref().is_some_and(Process::is_over) {
-                node.process = None;
+                if let Some(process) = node.process.take()
+                    && !is_ending
+                    && !node.is_asked
+                    && !self.is_back()
+                {
+                    self.ended_by_itself(&process.name, process.pid);
+                }
                 if !is_ending && node.starts_at.is_none() {
                     node.starts_at = Some(self.now + Duration::from_millis(500));
                 }
             }
-            let is_due = node.starts_at.is_some_and(|at| at <= self.now);
+            let is_due = node.starts_at.is_some_and(|at| at <= self.now) && !self.is_back();
             if node.process.is_none() && is_due && self.launch(node).is_err() {
                 // There is no runtime; the next turn tries again.
                 node.starts_at = Some(self.now);
@@ -258,12 +284,10 @@ impl Driver {
         }
     }
 
-    fn report(self) -> Report {
-        let (network, trace) = (self.shared.network.clone(), self.trace.clone());
-        let end = self.shared.end.lock();
-        let end = end.unwrap_or_else(PoisonError::into_inner).take();
+    fn report(mut self) -> Report {
+        let end = locked(&self.shared.end).take();
         let mut report = Report {
-            requests: network.requests(),
+            requests: self.shared.network.requests(),
             took: self.now,
             ..Report::default()
         };
@@ -280,14 +304,21 @@ impl Driver {
                 let violations = invariants::check_all(&world);
                 let (runs, wrong) = self.shared.ledger.close();
                 report.remote_runs = runs;
-                match (violations.is_empty(), wrong.is_empty()) {
-                    (true, true) => None,
-                    (false, _) => Some(invariants::report(&world, &violations)),
-                    (true, false) => Some(format!("remote workers: {}", wrong.join("; "))),
+                let bounds = std::mem::take(&mut self.bounds.wrong);
+                if !violations.is_empty() {
+                    Some(invariants::report(&world, &violations))
+                } else if !wrong.is_empty() {
+                    Some(format!("remote workers: {}", wrong.join("; ")))
+                } else {
+                    (!bounds.is_empty()).then(|| bounds.join("; "))
                 }
             }
         };
-        // The processes end before the trace is read: they may say something.
+        self.end(report)
+    }
+
+    /// Ends all processes, and then adds the trace: they may say something.
+    fn end(self, mut report: Report) -> Report {
         for node in self.nodes {
             node.journal.close();
             if let Some(process) = node.process {
@@ -296,7 +327,7 @@ impl Driver {
         }
         self.clients.kill();
         self.carrier.kill();
-        report.trace = trace.lines();
+        report.trace = self.trace.lines();
         report
     }
 }

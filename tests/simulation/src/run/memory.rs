@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,7 +18,7 @@ use windlass::{
 };
 
 use super::What;
-use crate::{network::Condition, process::START};
+use crate::{locked, network::Condition, process::START};
 
 /// The clock of the store, which the driver moves.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl Memory {
     }
 
     fn ways(&self) -> MutexGuard<'_, BTreeMap<usize, FaultyStore>> {
-        self.ways.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.ways)
     }
 
     /// The store of a process.
@@ -88,25 +88,21 @@ impl Memory {
 
     /// Does what a fault of the network or of the members means here.
     pub(super) fn disturb(&self, rng: &mut Rng, what: &What) {
-        match what {
-            What::Lines(process, _, condition) => {
-                for (_, way) in self.ways().iter().filter(|(of, _)| is_of(*process, **of)) {
-                    plan(rng, way, condition);
-                }
-            }
-            What::Break(process) => {
-                for (_, way) in self.ways().iter().filter(|(of, _)| is_of(*process, **of)) {
-                    way.break_watches();
-                }
-            }
-            What::Down(_) | What::NoLeader | What::Full => {
-                for way in self.ways().values() {
+        let process = match what {
+            What::Lines(process, ..) | What::Break(process) => *process,
+            _ => None,
+        };
+        for (_, way) in self.ways().iter().filter(|(of, _)| is_of(process, **of)) {
+            match what {
+                What::Lines(_, _, condition) => plan(rng, way, condition),
+                What::Break(_) => way.break_watches(),
+                What::Down(_) | What::NoLeader | What::Full => {
                     for operation in OPERATIONS {
                         way.fail(operation, Fault::Before, rng.usize(0..4));
                     }
                 }
+                _ => {}
             }
-            _ => {}
         }
     }
 

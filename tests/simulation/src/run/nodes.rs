@@ -10,10 +10,17 @@ use windlass::{
         etcd::{EtcdStore, Options},
     },
 };
-use windlass_robustness::{BoxError, kinds, late::Late, reuse, terms::Terms, witness::Journal};
+use windlass_robustness::{
+    BoxError, kinds,
+    late::Late,
+    reuse::{self, SIDES},
+    terms::{SIDE, Terms},
+    time,
+    witness::Journal,
+};
 
-use super::{Shared, driver::Role, remote};
-use crate::{network::Network, process::WallClock};
+use super::{Plan, Shared, driver::Role, remote};
+use crate::{locked, network::Network, process::WallClock};
 
 /// How long the writes of a node take to reach its store, at most.
 const LATE: Duration = Duration::from_millis(60);
@@ -23,10 +30,24 @@ pub(super) fn name(number: usize) -> String {
     format!("node-{number}")
 }
 
+/// The key of the registration of a node.
+pub(super) fn registration(number: usize) -> String {
+    format!("/simulated/nodes/{}/_metafora", name(number))
+}
+
 /// The name of a node.
 #[allow(clippy::expect_used, reason = "these names are valid")]
 pub(super) fn node_name(number: usize) -> NodeName {
     NodeName::new(name(number)).expect("a valid name")
+}
+
+/// The terms of a node: the first one may take only tasks of one side.
+pub(super) fn terms(plan: &Plan, number: usize) -> Terms {
+    let side = (plan.sides && number == 1).then(|| SIDES[0].to_owned());
+    Terms {
+        side,
+        ..Terms::default()
+    }
 }
 
 /// Opens the store of a process, until it answers.
@@ -68,6 +89,7 @@ pub(super) async fn main(
     };
     if let Err(error) = ended {
         tracing::warn!(number, %error, "a node has ended");
+        locked(&shared.endings).insert(time::pid(), error.to_string());
     }
 }
 
@@ -80,7 +102,7 @@ async fn work(
 ) -> Result<(), BoxError> {
     let store = open(shared, number, clock).await?;
     let store = Late::store(&store, journal, Path::new("/nowhere"), LATE);
-    let (terms, ttl) = (Terms::default(), shared.plan.ttl);
+    let (terms, ttl) = (terms(&shared.plan, number), shared.plan.ttl);
     let mut builder = Runner::builder(&store)
         .wait_for_store(Duration::from_secs(60))
         .node(name(number))
@@ -89,6 +111,9 @@ async fn work(
         .park_after(kinds::PARK_AFTER)
         .slots(12)
         .failures_to_stderr(false);
+    if let Some(side) = &terms.side {
+        builder = builder.select(SIDE, side);
+    }
     builder = kinds::add_all(builder, journal, &terms);
     builder = reuse::add_all(builder, journal, &terms);
     let runner = builder.start().await?;

@@ -8,7 +8,7 @@ mod worker;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -28,7 +28,7 @@ use windlass_robustness::BoxError;
 
 pub(super) use self::{ledger::Ledger, worker::work};
 use super::{Phase, Shared, nodes};
-use crate::process::WallClock;
+use crate::{locked, process::WallClock};
 
 /// The kind of the tasks of remote workers.
 pub(super) const KIND: &str = "remote";
@@ -90,7 +90,7 @@ impl Desks {
     }
 
     fn rng(&self) -> MutexGuard<'_, Option<Rng>> {
-        self.rng.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.rng)
     }
 
     fn draw(&self, most: u64) -> u64 {
@@ -98,7 +98,7 @@ impl Desks {
     }
 
     fn doors(&self) -> MutexGuard<'_, BTreeMap<usize, mpsc::UnboundedSender<Asked>>> {
-        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.doors)
     }
 
     /// Notes that the process of a server is gone.

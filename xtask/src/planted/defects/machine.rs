@@ -7,11 +7,6 @@ const RUNNING: &str = "statemachine/src/machine/running.rs";
 const SETTLE: &str = "statemachine/src/machine/settle.rs";
 const RETURNED: &str = "statemachine/src/machine/returned.rs";
 
-const AT_THE_DEADLINE: &str =
-    "a return, or a kill beside another command, in the millisecond in which a deadline passes";
-const AT_THE_RETURN: &str =
-    "a kill between the return of a handler and its write: in one thread no time passes there";
-
 pub(super) const DEFECTS: &[Defect] = &[
     found(
         "returned-beside-a-checkpoint",
@@ -22,11 +17,10 @@ pub(super) const DEFECTS: &[Defect] = &[
             "{ drop(write); self.settle(cause, env, out) }",
         )],
     ),
-    lacks(
+    found(
         "kill-behind-a-failing-attempt",
         "A kill that waited behind a failing attempt could end in `failed`",
         &[within(SETTLE, "let killed = ⟨self.has_kill()⟩;", "false")],
-        "a checker which demands that a kill ends in `killed`",
     ),
     found(
         "complete-behind-earlier-commands",
@@ -37,7 +31,7 @@ pub(super) const DEFECTS: &[Defect] = &[
             "()",
         )],
     ),
-    lacks(
+    found(
         "release-in-place-of-a-pause",
         "A handler that gave way to a pause by returning `release` lost the pause",
         &[within(
@@ -45,9 +39,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             "if ⟨message.kind() == ActionKind::Release && self.is_asked_to_make_room()⟩ {",
             "false",
         )],
-        "a handler that returns `release` when it is asked to pause; all of them return the message of the command",
     ),
-    lacks(
+    found(
         "complete-after-the-deadline-before-a-kill",
         "A task whose deadline had passed completed by a `complete` that was sent before a kill",
         &[within(
@@ -55,9 +48,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             "let late = ⟨late.filter(|_| queued.command != Command::Kill && !draft.is_terminal())⟩;",
             "late.filter(|_| false)",
         )],
-        AT_THE_DEADLINE,
     ),
-    lacks(
+    found(
         "return-after-the-deadline-beside-a-kill",
         "What a handler returned after its deadline counted when a kill waited",
         &[within(
@@ -65,9 +57,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             "self.settle_signals(&message, &mut draft);\n                if ⟨missed.is_some()⟩ {",
             "missed.is_some() && !killed",
         )],
-        AT_THE_DEADLINE,
     ),
-    lacks(
+    found(
         "kill-keeps-data-without-effects",
         "A kill or a missed `end_by` kept the data of a message and dropped its effects",
         &[within(
@@ -75,9 +66,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             "if ⟨missed.is_some() || self.is_killed_before(&message)⟩ {",
             "missed.is_some()",
         )],
-        AT_THE_RETURN,
     ),
-    lacks(
+    found(
         "end-by-keeps-data-without-effects",
         "A kill or a missed `end_by` kept the data of a message and dropped its effects",
         &[within(
@@ -85,7 +75,6 @@ pub(super) const DEFECTS: &[Defect] = &[
             "if ⟨missed.is_some() || self.is_killed_before(&message)⟩ {",
             "self.is_killed_before(&message)",
         )],
-        AT_THE_DEADLINE,
     ),
     found(
         "overridden-by-an-error",
@@ -96,7 +85,7 @@ pub(super) const DEFECTS: &[Defect] = &[
             "Outcome::Overridden { by: ActionKind::Error }",
         )],
     ),
-    lacks(
+    found(
         "unanswered-before-answered",
         "Signals without a reply used up the room of the last write of a task",
         &[within(
@@ -104,7 +93,6 @@ pub(super) const DEFECTS: &[Defect] = &[
             "let at = ⟨first.or_else(|| self.open.iter().position(decided))⟩?;",
             "self.open.iter().position(decided).or(first)",
         )],
-        "a task with more signals than one write settles",
     ),
     found(
         "run-that-counts-as-not-started",
@@ -142,7 +130,7 @@ pub(super) const DEFECTS: &[Defect] = &[
             "out.push(Effect::CheckpointDone { ticket, result: Ok(()) })",
         )],
     ),
-    lacks(
+    found(
         "attempts-within-one-claim",
         "Retries and sleeps within one claim did not count for a limit on starts",
         &[
@@ -153,7 +141,6 @@ pub(super) const DEFECTS: &[Defect] = &[
                 "false",
             ),
         ],
-        "limits on starts",
     ),
     lacks(
         "signals-behind-the-start",

@@ -10,7 +10,6 @@ const LEASE: &str = "src/runner/lease.rs";
 
 pub(super) const SILENT: &str = "a handler that writes nothing for longer than a lease: the store \
                                  refuses the next write of these, which ends them";
-const ONE_NODE: &str = "a cluster of one node: the others claim what one has forgotten";
 const HOW_LONG: &str = "a bound on the time that a node takes to work again while faults go on";
 
 pub(super) const DEFECTS: &[Defect] = &[
@@ -32,7 +31,7 @@ pub(super) const DEFECTS: &[Defect] = &[
             "false",
         )],
     ),
-    lacks(
+    found(
         "renewal-after-its-time",
         "A renewal that was answered after its time (the process had stood still)",
         &[within(
@@ -40,7 +39,6 @@ pub(super) const DEFECTS: &[Defect] = &[
             "let in_time = ⟨Instant::now() < *until⟩;",
             "true",
         )],
-        "pauses that begin while a renewal is under way, and end between the deadline of the node and the end of its lease",
     ),
     lacks(
         "stop-task-while-claiming",
@@ -95,7 +93,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         ],
         SILENT,
     ),
-    lacks(
+    found(
         "sleeper-forgotten-by-one-node",
         "A sleeping task that a node claimed just before its clock was set back was forgotten by that node",
         &[within(
@@ -103,9 +101,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             "⟨self.still_sleeping(view)⟩;",
             "drop(view)",
         )],
-        ONE_NODE,
     ),
-    lacks(
+    found(
         "event-of-a-release-before-its-answer",
         "A task of a remote worker that was released while signals waited stood still for good",
         &[within(
@@ -113,7 +110,6 @@ pub(super) const DEFECTS: &[Defect] = &[
             "Some(Reported::View(view)) => ⟨self.view(view)⟩,",
             "drop(view)",
         )],
-        ONE_NODE,
     ),
     lacks(
         "failed-claim-forgets-the-command",
@@ -151,7 +147,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         )],
         "an operator who revokes a lease, or deletes a registration",
     ),
-    lacks(
+    found(
         "runnable-task-of-a-clock-ahead",
         "A runnable task that was submitted, released or retried where the clock was ahead did not run",
         &[within(
@@ -159,7 +155,6 @@ pub(super) const DEFECTS: &[Defect] = &[
             "Some(due) if ⟨view.sleeping⟩ => millis(due),",
             "true",
         )],
-        "clocks that are wrong by more than a second",
     ),
     lacks(
         "other-kind-under-the-same-id",

@@ -7,7 +7,6 @@ const CLAIMABLE: &str = "src/store/etcd/node/claim/claimable.rs";
 const TRANSACTION: &str = "src/store/etcd/tasks/transaction.rs";
 
 const DAMAGED: &str = "records that cannot be read";
-const SIXTY: &str = "a task with more than sixty commands";
 
 pub(super) const DEFECTS: &[Defect] = &[
     found(
@@ -56,7 +55,7 @@ pub(super) const DEFECTS: &[Defect] = &[
             "task.abandoned",
         )],
     ),
-    lacks(
+    found(
         "lost-attempt-without-the-policy",
         "An attempt whose node was lost was forgotten when the next claim was released",
         &[within(
@@ -64,7 +63,6 @@ pub(super) const DEFECTS: &[Defect] = &[
             "let abandoned = ⟨lost_by.is_some() || (ours && hold.abandoned)⟩;",
             "false",
         )],
-        "a checker that compares attempts with the retry policy",
     ),
     lacks(
         "quarantined-between-read-and-claim",
@@ -131,7 +129,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         )],
         "a client that uses the id of a transaction for another one",
     ),
-    lacks(
+    found(
         "delete-forgets-commands-before-it-succeeds",
         "A failed delete on etcd of a task with more than 60 commands had forgotten some of them",
         &[within(
@@ -139,9 +137,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             "match ⟨tries.write(item).await?⟩ {",
             "{ parts.clearing.drop_pointers(id, std::mem::take(&mut left)).await; tries.write(item).await? }",
         )],
-        SIXTY,
     ),
-    lacks(
+    found(
         "delete-of-a-lost-claim-without-force",
         "`delete` without `--force` took a task whose worker had just been killed",
         &[within(
@@ -149,9 +146,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             "match (⟨held.is_claimed || held.is_lost⟩) && !delete.force {",
             "held.is_claimed",
         )],
-        "a checker of deletions without force",
     ),
-    lacks(
+    found(
         "command-id-after-the-time-of-its-sleep",
         "A command id that was sent again after the time of its sleep was rejected as invalid",
         &[within(
@@ -159,7 +155,6 @@ pub(super) const DEFECTS: &[Defect] = &[
             "let known = ⟨reader.known(&send.id).await?⟩;",
             "{ rules::command::check(&send.command, 0, self.max_bytes, self.access.now())?; reader.known(&send.id).await? }",
         )],
-        "a client that takes this refusal of a repetition for an error",
     ),
     lacks(
         "no-slot-is-kept-for-two-limits",
@@ -171,7 +166,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         )],
         "traffic that lasts: the lines of limits empty when it ends",
     ),
-    lacks(
+    found(
         "start-of-a-clock-that-was-ahead",
         "A start by a clock that was a day ahead kept a limit on starts full for that day on SQLite",
         &[within(
@@ -179,9 +174,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             "match ⟨is_ahead(at, within, now)⟩ {",
             "false",
         )],
-        "limits on starts, and clocks that are wrong by a day",
     ),
-    lacks(
+    found(
         "unique-key-of-a-clock-that-was-ahead",
         "A unique key of 2 s was held for a day after a submit by a clock that was a day ahead",
         &[within(
@@ -189,7 +183,6 @@ pub(super) const DEFECTS: &[Defect] = &[
             "⟨(SignedDuration::ZERO..=longest).contains(&until.duration_since(now))⟩ && until > now",
             "true",
         )],
-        "unique keys, and clocks that are wrong by a day",
     ),
     lacks(
         "restored-etcd-goes-on",

@@ -62,11 +62,10 @@ pub(super) const DEFECTS: &[Defect] = &[
         "A client of the stream of changes that was reset got no position to go on from",
         &[within(FEED, ".with_start_revision(⟨self.seen + 1⟩)", "0")],
     ),
-    lacks(
+    found(
         "idle-feed-falls-behind",
         "An idle feed of changes on etcd ended with \"not kept any more\"",
         &[within(FEED, "⟨self.seen = self.seen.max(at)⟩;", "()")],
-        "writers beside the namespace, and members that report the progress of a watch",
     ),
     lacks(
         "deletion-with-the-number-of-another-change",
@@ -104,7 +103,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         &[within(FEED, "&& ⟨response.watch_id() >= 0⟩ {", "true")],
         "a member whose answer to a request for progress overtakes changes",
     ),
-    lacks(
+    found(
         "changes-after-zero-begin-now",
         "On etcd, changes after 0 (`windlass watch --after 0`) began at the present",
         &[within(
@@ -112,7 +111,6 @@ pub(super) const DEFECTS: &[Defect] = &[
             "let revision = ⟨revision.max(1)⟩;",
             "revision",
         )],
-        "readers that resume the feed, or read it from the beginning",
     ),
     lacks(
         "wait-that-begins-in-an-outage",

@@ -5,7 +5,6 @@ use crate::planted::within;
 
 const COMMIT: &str = "src/store/etcd/node/commit.rs";
 const SECOND_WRITER: &str = "two writers of one claim: servers that act for the same remote worker";
-const LOST_LEASES: &str = "a bound on the leases that are lost while some members answer";
 
 pub(super) const DEFECTS: &[Defect] = &[
     lacks(
@@ -75,7 +74,7 @@ pub(super) const DEFECTS: &[Defect] = &[
             "by.access.now() - jiff::SignedDuration::from_millis(300)",
         )],
     ),
-    lacks(
+    found(
         "all-commands-in-one-write",
         "From about sixty waiting commands on, a task on etcd was claimed and released forever",
         &[within(
@@ -83,9 +82,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             "if ⟨self.ends() && waits > by.access.capacity().settled_at_once()⟩ {",
             "false",
         )],
-        "a task with more than sixty commands",
     ),
-    lacks(
+    found(
         "renewal-waits-for-the-status",
         "A node lost its lease when the leader died: the renewal had succeeded, but waited for the write",
         &[within(
@@ -94,9 +92,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             "{ let change = |registration: &mut Registration| registration.status = status.clone(); \
              self.change(lease, &node, change).await? }",
         )],
-        LOST_LEASES,
     ),
-    lacks(
+    found(
         "silent-member-is-not-left",
         "With several members each call went to any of them, also to a dead or silent one",
         &[within(
@@ -104,9 +101,8 @@ pub(super) const DEFECTS: &[Defect] = &[
             "⟨Box::pin(self.leave(turn)).await⟩;\n                    Err(Fault::Unknown(no_answer(limit)))",
             "()",
         )],
-        LOST_LEASES,
     ),
-    lacks(
+    found(
         "closed-connection-is-no-etcd",
         "A connection that was closed without a message (a path that is cut, a load balancer without members)",
         &[within(
@@ -114,6 +110,5 @@ pub(super) const DEFECTS: &[Defect] = &[
             "if ⟨is_another_server(&whole)⟩ {",
             "is_another_server(&whole) || whole.contains(\"transport error\")",
         )],
-        "a checker of nodes that end by themselves: they are started again",
     ),
 ];

@@ -2,10 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use windlass::workers::protocol::Start;
+
+use crate::locked;
 
 /// A run: task, fence and version.
 type Name = (String, u64, u64);
@@ -27,7 +29,7 @@ struct Pages {
 
 impl Ledger {
     fn lock(&self) -> MutexGuard<'_, Pages> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     /// Notes the start of a run in a process, after this step.

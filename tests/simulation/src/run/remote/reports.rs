@@ -26,18 +26,14 @@ impl Worker {
                 break json!({"message": "complete", "result": step});
             }
             sleep(Duration::from_millis(fastrand::u64(2..120))).await;
-            let is_stopped = {
-                let state = self.lock();
-                let claim = state.claims.get(&key);
-                claim.is_none_or(|claim| claim.stop_at.is_some())
-            };
-            if is_stopped {
-                break json!({"message": "release"});
-            }
             let signals = {
                 let mut state = self.lock();
                 let claim = state.claims.get_mut(&key);
-                claim.map_or_else(Vec::new, |claim| std::mem::take(&mut claim.signals))
+                let claim = claim.filter(|claim| claim.stop_at.is_none());
+                claim.map(|claim| std::mem::take(&mut claim.signals))
+            };
+            let Some(signals) = signals else {
+                break json!({"message": "release"});
             };
             for signal in signals {
                 let reply = json!({"signal": signal, "reply": step});

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -27,7 +27,7 @@ use super::{
     Answer, Desks, KIND, Request,
     claims::{Claim, Inner, Key, Out, State},
 };
-use crate::run::Shared;
+use crate::{locked, run::Shared};
 
 /// How long after the last renewal the lease ends: the least that servers accept.
 const TTL: Duration = Duration::from_secs(15);
@@ -100,7 +100,7 @@ pub(super) fn form<T: serde::de::DeserializeOwned>(
 
 impl Worker {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.state)
     }
 
     pub(super) async fn ask(&self, request: Request, within: Duration) -> Option<Answer> {
@@ -285,25 +285,16 @@ impl Worker {
         loop {
             sleep(Duration::from_millis(10)).await;
             let now = Instant::now();
-            let (is_over, stopped) = {
+            let keys: Vec<Key> = {
                 let state = self.lock();
                 let until = state.renewed.map(|sent| sent + TTL.mul_f64(0.8));
-                let over = |claim: &Claim| {
+                let is_over = until.is_some_and(|until| until <= now);
+                let ends = |claim: &Claim| {
                     let is_running = claim.held.phase != RunPhase::Ended;
-                    is_running && claim.stop_at.is_some_and(|at| at <= now)
+                    is_running && (is_over || claim.stop_at.is_some_and(|at| at <= now))
                 };
-                let stopped = state.claims.iter().filter(|(_, claim)| over(claim));
-                let stopped: Vec<Key> = stopped.map(|(key, _)| key.clone()).collect();
-                (until.is_some_and(|until| until <= now), stopped)
-            };
-            let keys = match is_over {
-                true => {
-                    let state = self.lock();
-                    let running = state.claims.iter();
-                    let running = running.filter(|(_, c)| c.held.phase != RunPhase::Ended);
-                    running.map(|(key, _)| key.clone()).collect()
-                }
-                false => stopped,
+                let ending = state.claims.iter().filter(|(_, claim)| ends(claim));
+                ending.map(|(key, _)| key.clone()).collect()
             };
             for key in keys {
                 self.abort(&key);
