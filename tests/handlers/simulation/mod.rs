@@ -21,3 +21,4 @@ mod state;
 mod time;
 mod virtual_time;
 mod waited;
+mod wrong_payloads;
