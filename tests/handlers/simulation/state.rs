@@ -8,7 +8,7 @@ use std::sync::{
 use windlass::{
     BoxError, Message, NewTask, TaskContext,
     client::Done,
-    testing::{CrashError, CrashPoint, Simulation},
+    testing::{CrashError, CrashPoint, Simulation, simulation::Error},
 };
 
 /// The keys of mails: the server drops a second one with the same key.
@@ -57,4 +57,18 @@ async fn what_is_outside_is_reset_before_each_life_and_a_crash_keeps_it() {
         panic!("{error:?}");
     };
     assert_eq!(point, CrashPoint::Before(1));
+}
+
+/// A run that asked for a missing value failed its attempt, so that a test of a failing task passed without its state.
+#[tokio::test]
+async fn a_missing_value_ends_the_simulation() {
+    let simulation = Simulation::builder().handler("mail", one_key);
+    let mut simulation = simulation.start().await.unwrap();
+    let id = simulation.client().submit(NewTask::new("mail")).await;
+    let error = simulation.run(&id.unwrap()).await.unwrap_err();
+    let Error::MissingState { kind, missing } = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(kind.as_str(), "mail");
+    assert!(missing.type_name().ends_with("Mails"), "{missing}");
 }
