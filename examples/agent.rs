@@ -53,7 +53,7 @@ fn call(tool: &str, input: &str, _key: &str) -> String {
     }
 }
 
-async fn agent(task: TaskContext) -> Result<Message, BoxError> {
+pub(crate) async fn agent(task: TaskContext) -> Result<Message, BoxError> {
     let goal: String = task.props()?;
     let mut state: Conversation = task.data()?.unwrap_or_default();
     let commands = task.commands();
@@ -66,8 +66,16 @@ async fn agent(task: TaskContext) -> Result<Message, BoxError> {
             Some(Step::Call { tool, .. }) if tool == "book" && state.approved.is_none() => {
                 match commands.try_next() {
                     Some(Command::Signal(signal)) if signal.name() == "approve" => {
-                        state.approved = Some(signal.payload()?);
-                        task.answer_with(&signal, &"thanks", &state).await?;
+                        match signal.payload() {
+                            Ok(approved) => {
+                                state.approved = Some(approved);
+                                task.answer_with(&signal, &"thanks", &state).await?;
+                            }
+                            // With `?` the next attempt would get the same signal.
+                            Err(error) => {
+                                task.answer(&signal, &format!("refused: {error}")).await?
+                            }
+                        }
                     }
                     Some(_) => {}
                     // No process waits; a signal wakes the task.

@@ -11,16 +11,21 @@ use std::time::Duration;
 
 use windlass::{BoxError, Client, Command, Message, NewTask, Runner, Store, TaskContext};
 
-async fn poll(task: TaskContext) -> Result<Message, BoxError> {
+pub(crate) async fn poll(task: TaskContext) -> Result<Message, BoxError> {
     let commands = task.commands();
     let mut millis: u64 = task.data()?.unwrap_or(60_000);
     loop {
         tokio::select! {
             Some(command) = commands.next() => {
                 let Command::Signal(signal) = command else { continue };
-                let (before, wanted) = (millis, signal.payload::<u64>()?);
-                task.answer_with(&signal, &before, &wanted).await?;
-                millis = wanted;
+                match signal.payload::<u64>() {
+                    Ok(wanted) => {
+                        task.answer_with(&signal, &millis, &wanted).await?;
+                        millis = wanted;
+                    }
+                    // With `?` the next attempt would get the same signal.
+                    Err(error) => task.answer(&signal, &format!("refused: {error}")).await?,
+                }
             }
             stop = task.stop_requested() => return Ok(stop.message()),
             () = tokio::time::sleep(Duration::from_millis(millis)) => {

@@ -21,6 +21,7 @@ use super::{
     asks::{Ask, Asked, Sent, Stored},
     run_data::{Data, RunData},
     signals::{Commands, Stop},
+    state::MissingState,
 };
 
 /// Why a checkpoint was not stored.
@@ -112,12 +113,26 @@ impl TaskContext {
         Ok(())
     }
 
-    /// Makes the message of a panic about unreadable props an error that is not retried.
+    /// Makes the message of a panic about unreadable props an error that is not retried, and records a panic about a missing
+    /// value.
     pub(crate) fn judged_panic(&self, message: Message) -> Message {
+        let missing = self.missing_in_return();
+        self.ends_without(missing.as_ref(), &message);
         match self.run.panicked_with_props_error() {
             true => message.not_retried(),
             false => message,
         }
+    }
+
+    /// Returns the missing value whose error the handler returns, or has panicked with. Must be called while the return
+    /// value exists.
+    pub(crate) fn missing_in_return(&self) -> Option<MissingState> {
+        self.run.missing_in_return()
+    }
+
+    /// Records that a missing value has ended the run, if this message is its error.
+    pub(crate) fn ends_without(&self, missing: Option<&MissingState>, message: &Message) {
+        self.run.ends_without(missing, message);
     }
 
     /// Makes a message that waits for the task itself an error.
@@ -337,9 +352,7 @@ impl<J: TaskType> TaskContext<J> {
     /// # is_handler(spool);
     /// ```
     pub fn node_fault(&self, reason: impl fmt::Display) -> Message<J> {
-        let fault = self.run.node_fault.lock();
-        *fault.unwrap_or_else(PoisonError::into_inner) = Some(reason.to_string());
-        Message::release()
+        self.run.set_node_fault(reason)
     }
 
     /// Returns the tracing span of this run, with task, kind, attempt and fence. The handler runs

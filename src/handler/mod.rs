@@ -75,6 +75,7 @@ mod client;
 mod context;
 mod log;
 mod log_buffer;
+mod mark;
 mod outputs;
 mod progress;
 mod props;
@@ -195,10 +196,12 @@ where
         let run = task.run.clone();
         let returned = self(task).await;
         // Must be checked before an error becomes text.
-        let holds_props_error = run.holds_props_error();
-        match returned.into_message() {
-            message if holds_props_error => message.not_retried(),
-            message => message,
+        let (holds_props_error, missing) = (run.holds_props_error(), run.missing_in_return());
+        let message = returned.into_message();
+        run.ends_without(missing.as_ref(), &message);
+        match holds_props_error {
+            true => message.not_retried(),
+            false => message,
         }
     }
 }

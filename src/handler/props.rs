@@ -1,15 +1,10 @@
 //! The props of an untyped task, and [`PropsError`] for unreadable ones.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-};
+use std::fmt;
 
 use windlass_statemachine::Invalid;
+
+use super::mark::Mark;
 
 /// The props of a task do not parse as the type that its handler reads. Names the field (`props`) and
 /// what is wrong.
@@ -36,12 +31,15 @@ use windlass_statemachine::Invalid;
 #[derive(Clone)]
 pub struct PropsError {
     invalid: Invalid,
-    held: Arc<Held>,
+    _mark: Mark,
 }
 
 impl PropsError {
-    pub(super) fn new(invalid: Invalid, held: Arc<Held>) -> Self {
-        Self { invalid, held }
+    pub(super) fn new(invalid: Invalid, mark: Mark) -> Self {
+        Self {
+            invalid,
+            _mark: mark,
+        }
     }
 
     /// Returns the error of the field `props`.
@@ -63,25 +61,3 @@ impl fmt::Debug for PropsError {
 }
 
 impl std::error::Error for PropsError {}
-
-impl Drop for PropsError {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.held.by_panic.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Shared by a run and all its [`PropsError`]s, to find out whether one of them still exists.
-#[derive(Debug, Default)]
-pub(crate) struct Held {
-    /// Whether a panic has dropped one of the errors.
-    by_panic: AtomicBool,
-}
-
-impl Held {
-    /// Returns whether a panic has dropped one of the errors.
-    pub(super) fn by_panic(&self) -> bool {
-        self.by_panic.load(Ordering::Relaxed)
-    }
-}

@@ -1,6 +1,9 @@
 //! [`RunData`]: the parts that the contexts of one run share.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicBool};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicBool},
+};
 
 use tokio::{sync::watch, time::Instant};
 use windlass_statemachine::{
@@ -9,8 +12,12 @@ use windlass_statemachine::{
 };
 
 use super::{
-    asks::AskRunner, log_buffer::RunLog, outputs::WaitedTasks, props::Held, signals::Received,
-    state::Shared,
+    asks::AskRunner,
+    log_buffer::RunLog,
+    mark::Mark,
+    outputs::WaitedTasks,
+    signals::Received,
+    state::{MissingState, Shared},
 };
 use crate::{clock::Clock, store::Store};
 
@@ -70,9 +77,13 @@ pub(crate) struct RunData {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) shared: Shared,
     pub(super) store: Arc<Store>,
-    /// Shared with each error about unreadable props.
-    pub(super) props_error: OnceLock<Arc<Held>>,
-    pub(crate) node_fault: Mutex<Option<String>>,
+    /// The mark of each error about unreadable props.
+    pub(super) props_error: OnceLock<Mark>,
+    /// The values that the handler has asked for, and the node does not have.
+    missing: Mutex<Vec<MissingState>>,
+    /// The value whose absence has ended the run.
+    lacks: OnceLock<MissingState>,
+    node_fault: Mutex<Option<String>>,
     pub(crate) span: tracing::Span,
 }
 
@@ -113,9 +124,26 @@ impl RunData {
             shared: attempt.shared,
             store: attempt.store,
             props_error: OnceLock::new(),
+            missing: Mutex::default(),
+            lacks: OnceLock::new(),
             node_fault: Mutex::new(None),
             span: attempt.span,
         }
+    }
+
+    /// Makes the error of a handler that lacks a value of its node a fault of the node.
+    pub(crate) fn of_node(&self, message: Message) -> Message {
+        let Some(missing) = self.lacks() else {
+            return message;
+        };
+        self.set_node_fault(missing)
+    }
+
+    /// Sets the fault of the node, and returns the message that reports it.
+    pub(super) fn set_node_fault<J>(&self, reason: impl fmt::Display) -> Message<J> {
+        let fault = self.node_fault.lock();
+        *fault.unwrap_or_else(PoisonError::into_inner) = Some(reason.to_string());
+        Message::release()
     }
 
     /// Returns the fault of the machine that this message of the handler reports.
@@ -130,13 +158,49 @@ impl RunData {
     /// Returns whether an error about unreadable props still exists. While the handler's return value
     /// still exists, this means that the returned error contains it.
     pub(super) fn holds_props_error(&self) -> bool {
-        let held = self.props_error.get();
-        held.is_some_and(|held| Arc::strong_count(held) > 1)
+        self.props_error.get().is_some_and(Mark::is_held)
     }
 
     /// Returns whether a panic has dropped an error about unreadable props.
     pub(super) fn panicked_with_props_error(&self) -> bool {
-        self.props_error.get().is_some_and(|held| held.by_panic())
+        self.props_error.get().is_some_and(Mark::by_panic)
+    }
+
+    /// Remembers that the node does not have a value, and returns the error for the handler.
+    pub(super) fn missing(&self, missing: MissingState) -> MissingState {
+        let mut all = self.all_missing();
+        if let Some(known) = all.iter().find(|known| **known == missing) {
+            return known.clone();
+        }
+        all.push(missing.clone());
+        missing
+    }
+
+    fn all_missing(&self) -> MutexGuard<'_, Vec<MissingState>> {
+        let all = self.missing.lock();
+        all.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the missing value whose error the handler returns, or has panicked with. Must be called while the return
+    /// value exists.
+    pub(super) fn missing_in_return(&self) -> Option<MissingState> {
+        let all = self.all_missing();
+        all.iter().find(|missing| missing.ends_run()).cloned()
+    }
+
+    /// Records that a missing value has ended the run, if this message is its error.
+    pub(super) fn ends_without<J>(&self, missing: Option<&MissingState>, message: &Message<J>) {
+        if let Some(missing) = missing
+            && message.kind() == ActionKind::Error
+        {
+            // A run ends once.
+            let _ = self.lacks.set(missing.clone());
+        }
+    }
+
+    /// Returns the value whose absence has ended the run.
+    pub(crate) fn lacks(&self) -> Option<&MissingState> {
+        self.lacks.get()
     }
 }
 

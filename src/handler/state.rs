@@ -9,16 +9,47 @@ use std::{
 
 use windlass_statemachine::Invalid;
 
+use super::mark::Mark;
+
 /// The node has no shared value of a type that a handler needs.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+///
+/// A run that ends with this error is a fault of its node: see [`TaskContext::state`](crate::TaskContext::state).
+#[derive(Clone, thiserror::Error)]
 #[error(
     "there is no state of the type {type_name}; add it to the node with `.state(value)` before the start"
 )]
 pub struct MissingState {
     type_name: &'static str,
+    mark: Mark,
+}
+
+impl PartialEq for MissingState {
+    fn eq(&self, other: &Self) -> bool {
+        self.type_name == other.type_name
+    }
+}
+
+impl Eq for MissingState {}
+
+impl fmt::Debug for MissingState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl MissingState {
+    fn new(type_name: &'static str) -> Self {
+        Self {
+            type_name,
+            mark: Mark::default(),
+        }
+    }
+
+    /// Returns whether the return value of the handler contains a copy of this error, or a panic has dropped one.
+    pub(super) fn ends_run(&self) -> bool {
+        self.mark.is_held() || self.mark.by_panic()
+    }
+
     /// Returns the name of the type, as [`type_name`] has it.
     pub fn type_name(&self) -> &'static str {
         self.type_name
@@ -71,18 +102,13 @@ impl Shared {
     /// Checks that there is a value of each of these types.
     pub(crate) fn has(&self, needed: &[Needed]) -> Result<(), MissingState> {
         let missing = needed.iter().find(|one| !self.values.contains_key(&one.id));
-        missing.map_or(Ok(()), |one| {
-            let type_name = one.type_name;
-            Err(MissingState { type_name })
-        })
+        missing.map_or(Ok(()), |one| Err(MissingState::new(one.type_name)))
     }
 
     pub(super) fn get<T: Send + Sync + 'static>(&self) -> Result<&T, MissingState> {
         let value = self.values.get(&TypeId::of::<T>());
         let value = value.and_then(|value| value.downcast_ref());
-        value.ok_or(MissingState {
-            type_name: type_name::<T>(),
-        })
+        value.ok_or_else(|| MissingState::new(type_name::<T>()))
     }
 }
 

@@ -107,8 +107,11 @@ where
         .map(|Pending { context, returns }| (context, returns))
         .unzip();
     // The call is made inside the future, so that a panic before its first await is also caught.
-    let called = async { handler(TaskBatch::new(tasks)).await };
-    let messages = match AssertUnwindSafe(called).catch_unwind().await {
+    let called = async { handler(TaskBatch::new(tasks.clone())).await };
+    let called = AssertUnwindSafe(called).catch_unwind().await;
+    // Must be checked before an error becomes text.
+    let missing = tasks.iter().find_map(TaskContext::missing_in_return);
+    let messages = match called {
         Ok(returned) => returned.into_messages(returns.len()),
         Err(payload) => {
             let text = panic_text(payload.as_ref());
@@ -116,6 +119,9 @@ where
                 .into_messages(returns.len())
         }
     };
+    for (task, message) in tasks.iter().zip(&messages) {
+        task.ends_without(missing.as_ref(), message);
+    }
     for (returns, message) in returns.into_iter().zip(messages) {
         // A stopped task has ended already.
         let _ = returns.send(message);

@@ -63,7 +63,8 @@ pub enum CrashError {
 /// # Caveats
 ///
 /// - A lost node counts as an attempt: a task with [`Retry::Never`](crate::Retry::Never) fails.
-/// - A handler that has state of its own keeps it from run to run.
+/// - A handler that has state of its own keeps it from run to run, and what is outside keeps the effects of each run:
+///   [`Builder::before`] resets both, with [`Builder::crash_everywhere`].
 ///
 /// # Example
 ///
@@ -114,7 +115,9 @@ pub struct Crashes {
 
 impl Builder {
     /// Runs [`crash_everywhere`] for a task that needs several kinds, or kinds with a
-    /// [`KindConfig`](crate::KindConfig). The writes of every task count.
+    /// [`KindConfig`](crate::KindConfig), or state. The writes of every task count.
+    ///
+    /// All runs share the values of [`state`](Self::state); [`before`](Self::before) is called before each run.
     ///
     /// # Errors
     ///

@@ -48,7 +48,11 @@ def agent(job: windlass.Job[str, Conversation]) -> windlass.Next[str]:
     state = job.data or Conversation()
     for signal in job.signals:
         if signal.name == "approve" and state.messages and state.messages[-1]["role"] == "call":
-            state.approved = bool(signal.payload)
+            # Anybody who may send signals can send any payload. What is neither `true` nor `false` decides nothing.
+            if not isinstance(signal.payload, bool):
+                job.reply(signal, "refused: send true or false")
+                continue
+            state.approved = signal.payload
             job.reply(signal, "thanks", data=state)
     while True:
         last = state.messages[-1] if state.messages else {"role": "none"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import http.server
+import importlib
 import os
 import re
 import signal
@@ -89,6 +90,21 @@ def test_every_public_method_has_documentation() -> None:
                         assert ast.get_docstring(one), f"{file.name}: {node.name}.{one.name}"
 
 
+@pytest.mark.parametrize("payload", ["ann", None, {"name": "ann"}, {"by": 7}])
+def test_the_page_replies_to_a_wrong_payload(payload: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It failed the attempt, and each next attempt got the same signal."""
+    from windlass_tasks import testing
+
+    [text] = [text for text in blocks(ROOT / "docs" / "learn" / "python.md") if "wait_for_signal" in text]
+    (tmp_path / "approvals_of_the_page.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    page = importlib.import_module("approvals_of_the_page")
+    life = testing.live(page.order, {}, signals=[(60.0, "approve", payload), (70.0, "approve", {"by": "ann"})])
+    assert (life.result, life.errors, life.replies) == ("ann", [], {"approve": "thanks"})
+    alone = testing.run(page.order, {}, signals=[("approve", payload)])
+    assert (alone.messages[0]["message"], alone.replies) == ("sleep", {"approve": "refused"})
+
+
 class Page(http.server.BaseHTTPRequestHandler):
     body = b"one"
 
@@ -130,6 +146,21 @@ def test_the_agent(server: Server) -> None:
     assert client.result("yes", 20) == "done: booked OS-117"
     until("the refusal", lambda: client.get("no")["state"] == "failed")
     assert client.get("no")["errors"][0]["error"] == "book was refused"
+
+
+@pytest.mark.parametrize("payload", ["yes", "no", "false", {"approved": False}, [False], 0, 1, None])
+def test_the_agent_asks_again_after_a_wrong_payload(payload: Any) -> None:
+    """It booked after any payload that Python takes for true, such as "no"."""
+    import agent
+
+    from windlass_tasks import testing
+
+    asked = agent.Conversation(messages=[{"role": "call", "tool": "book", "input": "OS-117"}])
+    ran = testing.run(agent.agent, "Oslo", data=asked, signals=[("approve", payload)])
+    assert (ran.messages[0]["message"], ran.replies) == ("pause", {"approve": "refused: send true or false"})
+    for approved, state in ((True, "completed"), (False, "failed")):
+        life = testing.live(agent.agent, "Oslo", signals=[(60.0, "approve", payload), (70.0, "approve", approved)])
+        assert (life.state, life.replies["approve"]) == (state, "thanks")
 
 
 def test_the_fan_out(server: Server) -> None:

@@ -1,12 +1,10 @@
 //! The props of an untyped task, and the values that the handlers of the node share.
 
-use std::sync::Arc;
-
 use serde::de::DeserializeOwned;
 use windlass_statemachine::TaskType;
 
 use super::TaskContext;
-use crate::handler::{props::PropsError, state::MissingState};
+use crate::handler::{mark::Mark, props::PropsError, state::MissingState};
 
 impl TaskContext {
     /// Returns the task's props as a type of your choice.
@@ -18,8 +16,8 @@ impl TaskContext {
     pub fn props<T: DeserializeOwned>(&self) -> Result<T, PropsError> {
         let props = self.run.task.props.get("props");
         props.map_err(|invalid| {
-            let held = self.run.props_error.get_or_init(Arc::default).clone();
-            PropsError::new(invalid, held)
+            let mark = self.run.props_error.get_or_init(Mark::default).clone();
+            PropsError::new(invalid, mark)
         })
     }
 }
@@ -30,10 +28,11 @@ impl<J: TaskType> TaskContext<J> {
     ///
     /// # Errors
     ///
-    /// [`MissingState`], which names the type. An attempt that fails with it is retried like every
-    /// failed attempt: another node may have the value. With
-    /// [`KindConfig::needs_state`](crate::KindConfig::needs_state) the start of the node reports it
-    /// instead.
+    /// [`MissingState`], which names the type. A run that ends with it is a fault of the node
+    /// ([`node_fault`](Self::node_fault)), and costs no attempt: another node may have the value. That is so when the handler
+    /// returns this error, returns another error that contains it, or panics with it (`unwrap`). An error made only of its
+    /// text is a failed attempt. A [`Simulation`](crate::testing::Simulation) ends with this error. With
+    /// [`KindConfig::needs_state`](crate::KindConfig::needs_state) the start of the node reports it instead.
     ///
     /// # Example
     ///
@@ -60,6 +59,7 @@ impl<J: TaskType> TaskContext<J> {
     /// # Ok(()) }
     /// ```
     pub fn state<T: Send + Sync + 'static>(&self) -> Result<&T, MissingState> {
-        self.run.shared.get()
+        let value = self.run.shared.get();
+        value.map_err(|missing| self.run.missing(missing))
     }
 }

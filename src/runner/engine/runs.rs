@@ -150,6 +150,10 @@ impl Engine {
             return;
         };
         self.end_log(id, &run);
+        let ended = match ended {
+            Ended::Returned(message) => Ended::Returned(run.data.of_node(message)),
+            Ended::Aborted => Ended::Aborted,
+        };
         let (progress, took) = (run.data.progress(), run.data.received.took());
         let outcome = match &ended {
             Ended::Returned(message) if message.kind() == ActionKind::Error => RunOutcome::Failed,

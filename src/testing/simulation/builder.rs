@@ -23,6 +23,8 @@ pub struct Builder {
     patience: Duration,
     write_limit: u64,
     shared: Shared,
+    /// What is called before the start, in order.
+    before: Vec<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -42,6 +44,7 @@ impl Builder {
             patience: Duration::from_secs(60),
             write_limit: 1_000_000,
             shared: Shared::default(),
+            before: Vec::new(),
         }
     }
 
@@ -100,9 +103,47 @@ impl Builder {
     }
 
     /// Adds a value that the handlers share, like
-    /// [`runner::Builder::state`](crate::runner::Builder::state).
+    /// [`runner::Builder::state`](crate::runner::Builder::state). All lives of
+    /// [`crash_everywhere`](Self::crash_everywhere) share it: [`before`](Self::before) resets what handlers have changed.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.shared.insert(value);
+        self
+    }
+
+    /// Calls a function before each [`start`](Self::start), so before each life of
+    /// [`crash_everywhere`](Self::crash_everywhere), and not after the crash. It resets what is outside of the tasks, such as a
+    /// database or a fake of it: what an earlier life has done there would hide what this one does.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// use windlass::{BoxError, Message, NewTask, TaskContext, testing::Simulation};
+    ///
+    /// type Mails = Arc<Mutex<Vec<String>>>;
+    ///
+    /// /// Sends a mail. The server drops a second one with the same key.
+    /// async fn mail(task: TaskContext) -> Result<Message, BoxError> {
+    ///     let (mut mails, key) = (task.state::<Mails>()?.lock().unwrap(), task.id().to_string());
+    ///     if !mails.contains(&key) {
+    ///         mails.push(key);
+    ///     }
+    ///     Ok(Message::complete())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+    /// let mails = Mails::default();
+    /// let reset = mails.clone();
+    /// Simulation::builder()
+    ///     .handler("mail", mail)
+    ///     .state(mails.clone())
+    ///     .before(move || reset.lock().unwrap().clear())
+    ///     .crash_everywhere(NewTask::new("mail"), |_| assert_eq!(mails.lock().unwrap().len(), 1))
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn before(mut self, prepare: impl Fn() + Send + Sync + 'static) -> Self {
+        self.before.push(Arc::new(prepare));
         self
     }
 
@@ -148,6 +189,9 @@ impl Builder {
         if kinds.is_empty() {
             let reason = "is missing; add one with `handler` or `job`";
             return Err(Invalid::new("handler", reason).into());
+        }
+        for prepare in &self.before {
+            prepare();
         }
         let limits = super::Limits {
             patience: self.patience,

@@ -13,9 +13,10 @@ pub enum Error {
     /// A kind or an id has an invalid name, a kind has two handlers, or there is no handler at all.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// A handler needs a shared value that the simulation does not have
-    /// ([`KindConfig::needs_state`](crate::KindConfig::needs_state)).
-    #[error("could not start the handler of '{kind}': {missing}")]
+    /// A handler needs a shared value that the simulation does not have: its kind declares it
+    /// ([`KindConfig::needs_state`](crate::KindConfig::needs_state)), or a run has ended with the error of
+    /// [`TaskContext::state`](crate::TaskContext::state).
+    #[error("could not run the handler of '{kind}': {missing}")]
     MissingState {
         /// The kind of the handler.
         kind: Kind,

@@ -156,7 +156,8 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// [`Error::Stuck`], [`Error::Waiting`], [`Error::Idle`], [`Error::Endless`], [`Error::Store`].
+    /// [`Error::Stuck`], [`Error::Waiting`], [`Error::Idle`], [`Error::Endless`], [`Error::MissingState`],
+    /// [`Error::Store`].
     pub async fn run(
         &mut self,
         task: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -173,7 +174,8 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// [`Error::Idle`], [`Error::Endless`], [`Error::Store`].
+    /// [`Error::Idle`], [`Error::Endless`], [`Error::MissingState`],
+    /// [`Error::Store`].
     pub async fn advance(&mut self, by: Duration) -> Result<(), Error> {
         let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
         let until = self.now().checked_add(by).unwrap_or(Timestamp::MAX);
@@ -187,7 +189,7 @@ impl Simulation {
     /// # Errors
     ///
     /// [`Error::Store`] with the error of [`Client::command`]; [`Error::Stuck`],
-    /// [`Error::Waiting`], [`Error::Idle`], [`Error::Endless`].
+    /// [`Error::Waiting`], [`Error::Idle`], [`Error::Endless`], [`Error::MissingState`].
     pub async fn command(
         &mut self,
         task: impl TryInto<TaskId, Error: Into<Invalid>>,
@@ -247,6 +249,9 @@ impl Simulation {
                 continue;
             };
             node.work(&mut self.world).await;
+            if let Some((kind, missing)) = self.world.missing.take() {
+                return Err(Error::MissingState { kind, missing });
+            }
             if self.world.take_crash() {
                 self.crash().await?;
                 continue;

@@ -4,12 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
-use windlass_statemachine::{NodeName, TaskId, machine::Input};
+use windlass_statemachine::{Kind, NodeName, TaskId, machine::Input};
 
 use super::Error;
 pub(super) use crate::runner::due::Moment;
 use crate::{
     clock::Clock,
+    handler::MissingState,
     runner::commit,
     store::{Commit, Coordinator, Lease, NodeSpec, Store, memory::MemoryStore},
     testing::ManualClock,
@@ -47,6 +48,8 @@ pub(super) struct World {
     pub(super) limit: u64,
     /// A task that runs again and again without any effect, and the number of those runs.
     pub(super) idle: Option<(TaskId, u32)>,
+    /// The kind of a handler that has ended for want of a shared value.
+    pub(super) missing: Option<(Kind, MissingState)>,
     crash: Option<CrashPoint>,
     crashed: bool,
 }
@@ -71,6 +74,7 @@ impl World {
             writes: 0,
             limit: u64::MAX,
             idle: None,
+            missing: None,
             crash: None,
             crashed: false,
         }

@@ -17,6 +17,8 @@ mod schedule_ends;
 mod schedule_limits;
 mod schedule_updates;
 mod schedules;
+mod state;
 mod time;
 mod virtual_time;
 mod waited;
+mod wrong_payloads;

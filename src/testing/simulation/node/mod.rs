@@ -366,6 +366,9 @@ impl Node {
         };
         let run = slot.run.take();
         if let Some(run) = &run {
+            if let Some(missing) = run.data.lacks() {
+                world.missing = Some((slot.task.kind.clone(), missing.clone()));
+            }
             // A write under way has none of them: it takes all that there are.
             slot.log = run.data.end_log();
         }
