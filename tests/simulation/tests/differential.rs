@@ -36,6 +36,8 @@ const SLOW: Duration = Duration::from_secs(20);
 struct Both {
     real: Client,
     model: Model,
+    /// The last revision that was compacted.
+    compacted: i64,
 }
 
 fn text<T>(answer: Result<T, Error>) -> Result<T, String> {
@@ -101,6 +103,9 @@ impl Both {
                 };
                 let expected = model.compact(&request).map_err(|e| e.to_string());
                 assert_eq!(expected, answer);
+                if answer.is_ok() {
+                    self.compacted = revision;
+                }
             }
             Kind::Grant(id) => {
                 let options = LeaseGrantOptions::new().with_id(*id);
@@ -184,6 +189,7 @@ async fn the_model_answers_as_a_real_server() {
     let mut both = Both {
         real,
         model: Model::new(),
+        compacted: 0,
     };
     let mut idle = 0;
     for n in 0..requests {
@@ -195,7 +201,7 @@ async fn the_model_answers_as_a_real_server() {
             .expect("a request ends");
         idle += u64::from(both.model.revision() == before);
         if n % WATCH_EACH == WATCH_EACH - 1 {
-            for from in random.revisions(both.model.revision()) {
+            for from in random.revisions(both.model.revision(), both.compacted) {
                 both.watch(from).await;
             }
         }

@@ -76,7 +76,7 @@ pub enum Refusal {
 pub struct Model {
     /// The last revision.
     revision: i64,
-    /// Earlier revisions than this one were compacted; 0 for none.
+    /// Earlier revisions than this one were compacted; -1 for none, so that a server takes one compaction at 0.
     compacted: i64,
     keys: Keys,
     /// The changes that are not compacted, in their order.
@@ -97,7 +97,7 @@ impl Model {
     pub fn new() -> Self {
         Self {
             revision: 1,
-            compacted: 0,
+            compacted: -1,
             keys: Keys::default(),
             log: VecDeque::new(),
             leases: BTreeMap::new(),

@@ -232,11 +232,12 @@ impl Random {
 
     /// Draws revisions from which a watch begins: some of them compacted, none the last compacted one, of which etcd may have
     /// lost a deletion (3.4.30 and 3.5.12 do).
-    pub(crate) fn revisions(&mut self, last: i64) -> [i64; 2] {
-        [
-            (last - self.0.i64(0..5)).max(1),
-            (last - self.0.i64(100..200)).max(1),
-        ]
+    pub(crate) fn revisions(&mut self, last: i64, compacted: i64) -> [i64; 2] {
+        let back = [self.0.i64(0..5), self.0.i64(100..200)];
+        back.map(|back| match (last - back).max(1) {
+            from if from == compacted => from + 1,
+            from => from,
+        })
     }
 
     fn key(&mut self) -> String {

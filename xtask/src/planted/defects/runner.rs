@@ -145,7 +145,7 @@ pub(super) const DEFECTS: &[Defect] = &[
             "if ⟨matches!(why, None | Some(Error::Fenced(_)))⟩ {",
             "false",
         )],
-        "an operator who revokes a lease, or deletes a registration",
+        "a longer time between renewals: the next one comes within 0.7 s, and the bound is 0.5 s",
     ),
     found(
         "runnable-task-of-a-clock-ahead",

@@ -45,7 +45,7 @@ pub(super) const DEFECTS: &[Defect] = &[
             "true if ⟨gone⟩ => Err(Left::Over),",
             "false",
         )],
-        "an operator who deletes a registration",
+        "a bound below the 0.7 s after which the next renewal finds out: a node looks for its registration when it watches again",
     ),
     lacks(
         "older-copy-of-the-nodes",
