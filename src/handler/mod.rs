@@ -38,6 +38,9 @@
 //! # is_handler(poll);
 //! ```
 //!
+//! A handler that returns the output of its job and no message cannot give its task back: it ends within the grace, or is
+//! aborted. The next run begins with the last stored data, and no attempt is used. An error that it returns is a failed attempt.
+//!
 //! # Blocking work
 //!
 //! Run blocking code on [`tokio::task::spawn_blocking`]. Such code cannot be aborted, so it has to

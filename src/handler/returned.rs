@@ -7,6 +7,9 @@ use windlass_statemachine::{Job, Message, Untyped};
 /// A value that a handler may return: a [`Message`], the output of its [`Job`], or a `Result` of
 /// either, whose error becomes the Error message.
 ///
+/// A handler that returns the output alone, or a `Result` of it, cannot give its task back when it is asked to stop:
+/// after the grace of its kind it is aborted, at no cost of an attempt.
+///
 /// The second parameter distinguishes the forms. It is always inferred.
 ///
 /// # Example
@@ -43,7 +46,7 @@ use windlass_statemachine::{Job, Message, Untyped};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a handler of `{J}` cannot return `{Self}`",
-    note = "it returns a `Message`, the output of its job, or a `Result` of either"
+    note = "it returns a `Message<{J}>`, the output of its job, or a `Result` of either"
 )]
 pub trait IntoMessage<J = Untyped, M = ()> {
     /// Converts the value into a message.

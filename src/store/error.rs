@@ -1,5 +1,6 @@
 //! [`Error`]: why a call to a store failed.
 
+mod exists;
 mod refused;
 
 use std::{fmt, path::PathBuf, sync::Arc};
@@ -111,12 +112,15 @@ pub enum Error {
     Invalid(#[from] Invalid),
 
     /// A live task or node has that name.
-    #[error("{what} '{name}' exists already")]
+    #[error("{what} '{name}' exists already{}", exists::ending(difference.as_deref()))]
     AlreadyExists {
         /// `task` or `node`.
         what: &'static str,
         /// The name or id.
         name: String,
+        /// How the task differs from the new one ([`Task::difference`](windlass_statemachine::Task::difference)), for a submit
+        /// that accepts the same work ([`IfExists::Same`](super::IfExists::Same)).
+        difference: Option<String>,
     },
 
     /// The task has ended. It accepts no commands, and its id can only be used by a submit that
@@ -266,18 +270,6 @@ impl Error {
     /// Returns the error for a node command that does not exist.
     pub fn no_node_command(command: NodeCommandId) -> Self {
         Self::not_found("node command", command)
-    }
-
-    /// Returns the error for an id that a live task has.
-    pub fn task_exists(id: &TaskId) -> Self {
-        let (what, name) = ("task", id.to_string());
-        Self::AlreadyExists { what, name }
-    }
-
-    /// Returns the error for a name that a live node has.
-    pub fn node_exists(name: &NodeName) -> Self {
-        let (what, name) = ("node", name.to_string());
-        Self::AlreadyExists { what, name }
     }
 
     /// Returns the error for a new command with the id of a command to another task.

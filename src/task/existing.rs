@@ -6,7 +6,8 @@ use super::NewTask;
 
 impl<J> NewTask<J> {
     /// Accepts an existing task with the id if it is the same work: the same kind, and props of the
-    /// same value. The submit then succeeds, and makes no second task ([`IfExists::Same`]).
+    /// same value. The submit then succeeds, and makes no second task ([`IfExists::Same`]). Other work is refused, and the error
+    /// says how it differs.
     pub fn idempotent(mut self) -> Self {
         self.if_exists = IfExists::Same;
         self

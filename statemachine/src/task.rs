@@ -159,6 +159,31 @@ impl Task {
         self.kind == other.kind && self.props.same_value(&other.props)
     }
 
+    /// Returns how its work differs from that of a new task with its id, as the end of a sentence about this task; `None` if
+    /// it [is the same](Self::is_same_work).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::Task;
+    ///
+    /// let task = Task::new("a".parse()?, "mail".parse()?);
+    /// let mut new = task.clone();
+    /// assert_eq!(task.difference(&new), None);
+    /// new.props = serde_json::json!({"to": "ann"}).into();
+    /// assert_eq!(task.difference(&new).unwrap(), "its props are others");
+    /// new.kind = "call".parse()?;
+    /// assert_eq!(task.difference(&new).unwrap(), "its kind is 'mail', not 'call'");
+    /// # Ok::<(), windlass_statemachine::Invalid>(())
+    /// ```
+    pub fn difference(&self, new: &Self) -> Option<String> {
+        if self.kind != new.kind {
+            return Some(format!("its kind is '{}', not '{}'", self.kind, new.kind));
+        }
+        let differs = !self.is_same_work(new);
+        differs.then(|| "its props are others".to_owned())
+    }
+
     /// Checks everything that the types do not: sizes, nesting, labels, the numbers of the retry
     /// policy.
     ///

@@ -64,7 +64,7 @@ fn an_id_that_is_taken_is_refused_unless_it_is_the_same() {
         (&json!("existing"), &json!("runnable"))
     );
     env.run(&["submit", "k", "--id", "a", "--props", "2", "--idempotent"])
-        .fails(1, &["exists already"]);
+        .fails(1, &["task 'a' exists already; its props are others; "]);
 }
 
 #[test]

@@ -297,6 +297,7 @@ impl Tokens {
         Err(Error::AlreadyExists {
             what: "token",
             name: token.name,
+            difference: None,
         })
     }
 

@@ -50,7 +50,7 @@ pub(super) fn alone(refusals: &Refusals) -> Option<Error> {
     let name = one.task.to_string();
     Some(match &one.reason {
         Reason::Missing => Error::NotFound { what: "task", name },
-        Reason::Exists => Error::AlreadyExists { what: "task", name },
+        Reason::Exists => Error::task_exists(&one.task),
         Reason::Finished => Error::AlreadyFinished(one.task.clone()),
         Reason::Claimed => Error::Claimed(one.task.clone()),
         Reason::NotUnique { key, task, until } => Error::NotUnique {

@@ -108,6 +108,10 @@ pub(super) fn decide_kept(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, 
         IfExists::ReplaceWaiting if taken.is_waiting && taken.task.is_some_and(is_of_kind) => {
             Ok(Verdict::Update)
         }
+        IfExists::Same if !taken.has_ended => Err(match taken.task {
+            Some(there) => Error::other_task_exists(there, &submit.task),
+            None => Error::task_exists(&submit.task.id),
+        }),
         _ => Err(refused(&submit.task.id, taken.has_ended)),
     }
 }
@@ -177,6 +181,31 @@ mod tests {
             let got = decided(if_exists, kind, code);
             assert_eq!(got, expected, "{if_exists:?} {kind} {code:?}");
         }
+    }
+
+    /// The text was that of a submit that accepts no task, so it did not say why this one was refused.
+    #[test]
+    fn a_submit_of_the_same_work_learns_how_the_task_differs() {
+        let there = task("k");
+        let refused = |new: Task| {
+            let taken = Taken {
+                has_ended: false,
+                task: Some(&there),
+                code: Ok(StateKind::Runnable),
+                is_waiting: false,
+            };
+            let submit = Submit {
+                task: new,
+                if_exists: IfExists::Same,
+            };
+            decide(&submit, taken).unwrap_err().to_string()
+        };
+        let mut other = task("k");
+        other.props = serde_json::json!(1).into();
+        let text = "task 'a' exists already; its props are others";
+        assert_eq!(refused(other), text);
+        let text = "task 'a' exists already; its kind is 'k', not 'l'";
+        assert_eq!(refused(task("l")), text);
     }
 
     #[test]

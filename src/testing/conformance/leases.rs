@@ -21,7 +21,7 @@ pub async fn two_nodes_with_one_name_are_refused(harness: &dyn Harness) {
     let first = kit.node("n").await;
     let spec = Kit::spec("n");
     let refused = kit.coordinator().join(&spec, LONG).await;
-    let Err(Error::AlreadyExists { what, name }) = refused else {
+    let Err(Error::AlreadyExists { what, name, .. }) = refused else {
         panic!("{refused:?}")
     };
     assert_eq!((what, name.as_str()), ("node", "n"));

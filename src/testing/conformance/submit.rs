@@ -82,7 +82,7 @@ pub async fn a_live_id_is_refused(harness: &dyn Harness) {
                 .unwrap_err();
             let is_right = matches!(
                 &error,
-                Error::AlreadyExists { what: "task", name: taken } if taken == name
+                Error::AlreadyExists { what: "task", name: taken, .. } if taken == name
             );
             assert!(is_right, "{error:?}");
         }
@@ -181,7 +181,14 @@ pub async fn another_task_is_not_the_same(harness: &dyn Harness) {
             .try_submit(Submit { task, if_exists })
             .await
             .unwrap_err();
-        assert_matches!(error, Error::AlreadyExists { .. });
+        let differs = matches!(
+            &error,
+            Error::AlreadyExists {
+                difference: Some(_),
+                ..
+            }
+        );
+        assert!(differs, "{error:?}");
     }
     let node = kit.node("n").await;
     let mut claimed = kit.claim(&node, "a").await;

@@ -87,10 +87,7 @@ async fn plan_new(id: &TaskId, schedule: &Schedule, global: &Global) -> Result<E
     if let Ok(client) = global.reading().await
         && client.get(id).await.is_ok()
     {
-        let error = Error::AlreadyExists {
-            what: "task",
-            name: id.to_string(),
-        };
+        let error = Error::task_exists(id);
         return Err(taken(&client, id, error).await);
     }
     let times = schedule.preview(id.as_str(), now, UPCOMING)?;

@@ -32,6 +32,11 @@ use crate::{
 async fn taken(client: &Client, submit: &Submit, error: Error) -> Failure {
     let task = &submit.task;
     let holder = match &error {
+        // The text has it.
+        Error::AlreadyExists {
+            difference: Some(_),
+            ..
+        } => return error.into(),
         Error::AlreadyExists { .. } | Error::AlreadyFinished(_) => task.id.clone(),
         Error::NotUnique { task, .. } => task.clone(),
         _ => return error.into(),
@@ -49,13 +54,8 @@ async fn taken(client: &Client, submit: &Submit, error: Error) -> Failure {
     }
     let failure = Failure::from(error);
     let other = record.task;
-    let differs = if other.kind != task.kind {
-        format!("its kind is '{}', not '{}'", other.kind, task.kind)
-    } else if !other.is_same_work(task) {
-        "its props are others".to_owned()
-    } else {
-        "its kind and props are the same".to_owned()
-    };
+    let differs = other.difference(task);
+    let differs = differs.unwrap_or_else(|| "its kind and props are the same".to_owned());
     match failure {
         Failure::No(text) => Failure::No(format!("{text}; {differs}")),
         failure => failure,

@@ -1,0 +1,35 @@
+//! The errors for ids and names that something live has.
+
+use windlass_statemachine::{NodeName, Task, TaskId};
+
+use super::Error;
+
+impl Error {
+    /// Returns the error for an id that a live task has.
+    pub fn task_exists(id: &TaskId) -> Self {
+        Self::exists("task", id.to_string(), None)
+    }
+
+    /// Returns the error for an id that a live task has, with how it differs from the new one.
+    pub(crate) fn other_task_exists(there: &Task, new: &Task) -> Self {
+        Self::exists("task", new.id.to_string(), there.difference(new))
+    }
+
+    /// Returns the error for a name that a live node has.
+    pub fn node_exists(name: &NodeName) -> Self {
+        Self::exists("node", name.to_string(), None)
+    }
+
+    fn exists(what: &'static str, name: String, difference: Option<String>) -> Self {
+        Self::AlreadyExists {
+            what,
+            name,
+            difference,
+        }
+    }
+}
+
+/// Returns the end of the text of an error about a task that exists.
+pub(super) fn ending(difference: Option<&str>) -> String {
+    difference.map_or_else(String::new, |difference| format!("; {difference}"))
+}
