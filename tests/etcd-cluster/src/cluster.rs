@@ -3,7 +3,7 @@
 use std::{
     collections::hash_map::RandomState,
     fs::File,
-    hash::{BuildHasher, Hash, Hasher},
+    hash::BuildHasher,
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -23,9 +23,7 @@ const LEAD: Duration = Duration::from_secs(30);
 /// server is dead. Draws by the process and the time: programs of the simulation all have the same `RandomState`.
 fn free_port() -> u16 {
     loop {
-        let mut hasher = RandomState::new().build_hasher();
-        (std::process::id(), SystemTime::now()).hash(&mut hasher);
-        let drawn = hasher.finish();
+        let drawn = RandomState::new().hash_one((std::process::id(), SystemTime::now()));
         let port = 15_000 + (drawn % 15_000) as u16;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
