@@ -73,7 +73,7 @@ pub(crate) async fn agent(task: TaskContext) -> Result<Message, BoxError> {
                             }
                             // With `?` the next attempt would get the same signal.
                             Err(error) => {
-                                task.answer(&signal, &format!("refused: {error}")).await?
+                                task.answer(&signal, &format!("refused: {error}")).await?;
                             }
                         }
                     }

@@ -52,9 +52,9 @@ pub(super) async fn execute(args: Args, client: &Client, global: &Global) -> Res
     }
     match client.schedules().trigger_with(&id, trigger).await {
         Ok(run) => runs(&global.out(), &id, "triggered", &[run]),
-        Err(Error::AlreadyExists { what: "task", name, .. }) => {
-            taken(&name.parse()?, client, global).await
-        }
+        Err(Error::AlreadyExists {
+            what: "task", name, ..
+        }) => taken(&name.parse()?, client, global).await,
         Err(Error::AlreadyFinished(run)) => taken(&run, client, global).await,
         Err(error) => Err(Failure::of_schedule(error)),
     }
