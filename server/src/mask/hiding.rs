@@ -7,8 +7,8 @@ use windlass::{
 
 use super::{
     path::{Document, Path, hidden, hidden_texts},
+    placeholder::HIDDEN,
     row::{FOLDER, Mask},
-    shown::HIDDEN,
 };
 use crate::problem::Problem;
 

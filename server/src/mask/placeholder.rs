@@ -5,6 +5,8 @@ use windlass::{Command, Invalid, Json, store::Operation};
 
 /// The value that is shown in place of a masked one.
 pub(crate) const PLACEHOLDER: &str = r#"{"$windlass":"masked"}"#;
+/// The text that is shown in place of a masked one.
+pub(crate) const HIDDEN: &str = "[masked]";
 /// The name of its only member.
 const NAME: &str = "$windlass";
 

@@ -14,10 +14,8 @@ use windlass::{
 use super::{
     hiding::Hiding,
     path::{Document, hidden_texts},
+    placeholder::HIDDEN,
 };
-
-/// The text that is shown in place of a masked one.
-pub(crate) const HIDDEN: &str = "[masked]";
 
 /// A task without what is hidden, in the form that clients read.
 pub(crate) struct Shown<'a> {
