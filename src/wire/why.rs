@@ -186,12 +186,12 @@ impl TaskWhyForm {
 /// From how long on a task that a node could claim, and none has claimed, is remarked on.
 const LATE: Duration = Duration::from_secs(10);
 
-/// Returns the text for tasks that no node has claimed for so long although one has room: what a node decides by itself
-/// stands in no record.
+/// Returns the text for a task that no node has claimed in this time although one has room. The store keeps no record of what
+/// a node decides by itself, so the text names what may be the cause.
 fn not_claimed(late: Duration) -> String {
     format!(
-        "no node has claimed it for {} s although one has room: the balancer of a node may delay claims, and a node that was \
-         told to stop the task leaves it alone for 30 s",
+        "no node has claimed it for {} s although one has room: the balancer of a node may delay claims, and after a stop of \
+         the task by its node (`stop-task`) that node does not claim it for 30 s",
         late.as_secs()
     )
 }

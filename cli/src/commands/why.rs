@@ -345,8 +345,8 @@ pub(crate) fn remedy(kind: &Kind, reason: &WaitReason) -> String {
 /// From how long on tasks are remarked on that no node claims although one has room.
 const LATE: i64 = 10;
 
-/// Says of which kind tasks are due for long although a node has room; `None` if there are none. What a node decides by
-/// itself stands in no record.
+/// Says of which kind tasks are due for long although a node has room; `None` if there are none. The store keeps no
+/// record of what a node decides by itself.
 fn unclaimed(stats: &Stats) -> Option<String> {
     let late = stats.kinds.iter().filter_map(|of| {
         let due = of.oldest_due.filter(|_| of.available > 0)?;
@@ -356,7 +356,7 @@ fn unclaimed(stats: &Stats) -> Option<String> {
     (age >= LATE).then(|| {
         format!(
             "{} {}: no node has claimed the first for {age} s although one has room: the balancer of a node may delay claims, \
-             and a node that was told to stop a task leaves it alone for 30 s",
+             and after `windlass node stop-task` a node does not claim that task for 30 s",
             of.available,
             one_line(of.kind.as_str())
         )

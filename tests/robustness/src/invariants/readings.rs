@@ -11,18 +11,23 @@ pub(super) fn check(world: &World) -> Found {
 }
 
 fn of(world: &World, reading: &Reading) -> Option<(windlass::TaskId, String)> {
-    let from = world.feed.partition_point(|told| told.seq <= reading.after);
-    let told = world.feed[from..].iter().map(Some);
-    let told = told.chain(std::iter::repeat(None));
-    let mut pairs = reading.changes.iter().zip(told);
-    let (read, told) = pairs.find(|(read, told)| told.is_none_or(|told| !is_same(read, told)))?;
+    let from = world
+        .feed
+        .partition_point(|reported| reported.seq <= reading.after);
+    let reported = world.feed[from..].iter().map(Some);
+    let reported = reported.chain(std::iter::repeat(None));
+    let mut pairs = reading.changes.iter().zip(reported);
+    let (read, reported) =
+        pairs.find(|(read, reported)| reported.is_none_or(|reported| !is_same(read, reported)))?;
     let (seq, after) = (read.seq, reading.after);
-    let next = told.map_or("nothing".to_owned(), |told| format!("change {}", told.seq));
-    let how = format!("a reader after {after} read change {seq}; the feed told {next}");
+    let next = reported.map_or("nothing".to_owned(), |reported| {
+        format!("change {}", reported.seq)
+    });
+    let how = format!("a reader after {after} read change {seq}; the feed reported {next}");
     Some((read.task.clone(), how))
 }
 
-/// Whether two readers were told the same. A delete has the time at which its reader was told of it.
+/// Whether two readers read the same. A delete has the time at which its reader read it.
 fn is_same(one: &Change, other: &Change) -> bool {
     (one.seq, &one.task, &one.what) == (other.seq, &other.task, &other.what)
 }
@@ -49,12 +54,12 @@ mod tests {
         holds(read(1, &history[1..2]));
         caught(
             read(0, &history[1..]),
-            "after 0 read change 2; the feed told change 1",
+            "after 0 read change 2; the feed reported change 1",
         );
         caught(
             read(1, &[history[1].clone(), history[1].clone()]),
             "read change 2",
         );
-        caught(read(3, &history[2..]), "the feed told nothing");
+        caught(read(3, &history[2..]), "the feed reported nothing");
     }
 }
