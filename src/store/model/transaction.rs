@@ -301,11 +301,11 @@ impl Transaction {
         self.is_single() && matches!(self.operations.as_slice(), [Operation::Submit(_)])
     }
 
-    /// Returns whether it is a single operation that concerns one task as a whole: a submit that depends on no other
+    /// Returns its operation if it is a single one that concerns one task as a whole: a submit that depends on no other
     /// task and changes no live one, a command, a deletion, or a retry that edits nothing. What is stored for that task
     /// shows afterwards whether it was applied, and no write after its decision can be refused.
-    pub(crate) fn is_alone(&self) -> bool {
-        let is_of_one_task = |operation: &Operation| match operation {
+    pub(crate) fn alone(&self) -> Option<&Operation> {
+        let is_of_one_task = |operation: &&Operation| match operation {
             Operation::Submit(submit) => {
                 submit.if_exists != IfExists::ReplaceWaiting && submit.task.unique.is_none()
             }
@@ -313,7 +313,8 @@ impl Transaction {
             Operation::Retry(retry) => !retry.is_edited(),
             Operation::Reschedule(_) => false,
         };
-        self.is_single() && self.operations.iter().all(is_of_one_task)
+        let first = self.operations.first().filter(|_| self.is_single());
+        first.filter(is_of_one_task)
     }
 
     /// Returns the unique keys of the tasks that it submits.

@@ -29,8 +29,8 @@ pub(crate) enum Need {
 impl Need {
     /// Returns how much the decision on a transaction needs.
     pub(crate) fn of(transaction: &Transaction) -> Self {
-        match transaction.operations() {
-            [Operation::Send(_) | Operation::Delete(_)] if transaction.is_alone() => Self::Head,
+        match transaction.alone() {
+            Some(Operation::Send(_) | Operation::Delete(_)) => Self::Head,
             _ => Self::Whole,
         }
     }

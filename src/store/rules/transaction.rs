@@ -29,7 +29,7 @@ pub(crate) fn forgotten_before(latest: Timestamp) -> Option<Timestamp> {
 }
 
 /// Checks the form of a transaction: its size, and that each task and each command occurs once. The form of an operation
-/// that is [alone](Transaction::is_alone) is always right.
+/// that is [alone](Transaction::alone) is always right.
 ///
 /// # Errors
 ///
@@ -39,7 +39,7 @@ pub(crate) fn check(
     store: &str,
     max_operations: usize,
 ) -> Result<(), Error> {
-    if transaction.is_alone() {
+    if transaction.alone().is_some() {
         return Ok(());
     }
     let wrong = |reason: String| Err(Invalid::new("operations", reason).into());
@@ -87,18 +87,41 @@ pub(super) fn check_circle(operations: &[Operation]) -> Result<(), Error> {
     }))
 }
 
+/// Returns what has to be written for an operation that is [alone](Transaction::alone).
+///
+/// # Errors
+///
+/// The error of the operation.
+pub(crate) fn decide_alone<'a>(
+    operation: &'a Operation,
+    facts: &Facts,
+    bounds: Bounds,
+) -> Result<Step<'a>, Error> {
+    step(operation, facts, bounds).map_err(|refused| match refused {
+        Refused::Error(error) | Refused::Both(_, error) => error,
+        Refused::Reason(reason) => {
+            let task = operation.task().clone();
+            let refusal = Refusal::new(Part::Operation(0), task, reason);
+            Error::Refused(Refusals::new(vec![refusal]).of_single(operation.verb()))
+        }
+    })
+}
+
 /// Returns what has to be written: one step for each operation, in order. The form of the transaction was
 /// checked before. Afterwards `facts` also contains the submitted tasks with unique keys.
 ///
 /// # Errors
 ///
 /// [`Error::Refused`] with every refused guard and operation; then nothing is written. For a single submit, and for an
-/// operation that is [alone](Transaction::is_alone): its own error.
+/// operation that is [alone](Transaction::alone): its own error.
 pub(crate) fn decide<'a>(
     transaction: &'a Transaction,
     facts: &mut Facts,
     bounds: Bounds,
 ) -> Result<Vec<Step<'a>>, Error> {
+    if let Some(operation) = transaction.alone() {
+        return Ok(vec![decide_alone(operation, facts, bounds)?]);
+    }
     let mut refused = Vec::new();
     for (index, guard) in transaction.guards().iter().enumerate() {
         if let Err(reason) = holds(guard, facts.tasks.get(&guard.task)) {
@@ -132,11 +155,7 @@ pub(crate) fn decide<'a>(
                 }
                 steps.push(step);
             }
-            Err(Refused::Error(error) | Refused::Both(_, error))
-                if transaction.is_alone() || transaction.is_single_submit() =>
-            {
-                return Err(error);
-            }
+            Err(Refused::Error(error)) if transaction.is_single_submit() => return Err(error),
             Err(reason) => refused.push(Refusal {
                 part: Part::Operation(index),
                 task: operation.task().clone(),

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use rusqlite::{Connection, Row};
-use windlass_statemachine::{Fence, StateKind, TaskId, TransactionId};
+use windlass_statemachine::{CommandId, Fence, StateKind, Task, TaskId, TransactionId};
 
 use super::{
     batch::{Batch, Sql},
@@ -26,18 +26,18 @@ use crate::store::{
 /// A transaction with the JSON texts of its commands, which are made before it reaches the writer thread.
 pub(super) struct Prepared {
     transaction: Transaction,
-    /// One for each operation; empty for all but commands.
-    texts: Result<Vec<String>, Error>,
+    texts: Result<HashMap<CommandId, String>, Error>,
 }
 
 impl Prepared {
     pub(super) fn new(transaction: Transaction) -> Self {
-        let text = |operation: &Operation| match operation {
-            Operation::Send(send) => json("command", &send.noted()),
-            _ => Ok(String::new()),
-        };
+        let commands = transaction.operations().iter().filter_map(|one| match one {
+            Operation::Send(send) => Some(send),
+            _ => None,
+        });
+        let texts = commands.map(|send| Ok((send.id.clone(), json("command", &send.noted())?)));
         Self {
-            texts: transaction.operations().iter().map(text).collect(),
+            texts: texts.collect(),
             transaction,
         }
     }
@@ -62,6 +62,20 @@ pub(super) fn apply(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<Applie
 fn apply_by(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<Applied, Stop> {
     let transaction = &prepared.transaction;
     let texts = prepared.texts.as_ref().map_err(Clone::clone)?;
+    if let Some(operation) = transaction.alone() {
+        let (facts, mut places) = read(batch, transaction)?;
+        let step = transaction::decide_alone(operation, &facts, bounds(batch))?;
+        let done = match step {
+            // No later step needs its place.
+            Step::Submit { task, replaces } => {
+                let replaced = places.get(&task.id).filter(|_| replaces);
+                submit(batch, task, replaced)?;
+                Done::Submitted(Submitted::New)
+            }
+            step => carry_out(batch, step, &mut places, texts)?,
+        };
+        return Ok(done.into());
+    }
     transaction::check(transaction, "SQLite", batch.limits.max_operations)?;
     if let Some(id) = transaction.id()
         && let Some((earlier, fingerprint)) = remembered(batch, id)?
@@ -70,21 +84,11 @@ fn apply_by(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<Applied, Stop>
         return Ok(earlier.repeated_by(transaction)?);
     }
     let (mut facts, mut places) = read(batch, transaction)?;
-    let bounds = Bounds {
-        max_bytes: batch.limits.max_bytes,
-        now: batch.now,
-    };
-    let steps = transaction::decide(transaction, &mut facts, bounds)?;
-    let write = |batch: &mut Batch<'_>| {
-        let steps = steps.into_iter().zip(texts);
-        let done = steps.map(|(step, text)| carry_out(batch, step, &mut places, text));
-        Ok::<_, Stop>(Applied::from(done.collect::<Result<Vec<Done>, Stop>>()?))
-    };
-    if transaction.is_alone() {
-        return write(batch);
-    }
+    let steps = transaction::decide(transaction, &mut facts, bounds(batch))?;
     batch.all_or_nothing(|batch| {
-        let applied = write(batch)?;
+        let write = |step| carry_out(batch, step, &mut places, texts);
+        let done: Vec<Done> = steps.into_iter().map(write).collect::<Result<_, Stop>>()?;
+        let applied = Applied::from(done);
         if let Some(id) = transaction.id() {
             batch.run(
                 "INSERT INTO windlass_transactions (id, at, answer, fingerprint) VALUES (?1, ?2, ?3, ?4)",
@@ -106,15 +110,17 @@ pub(super) fn effects(
     let texts = prepared.texts.as_ref().map_err(Clone::clone)?;
     rules::effects::check(effects, "SQLite", batch.limits.max_operations)?;
     let (mut facts, mut places) = read(batch, effects)?;
-    let bounds = Bounds {
-        max_bytes: batch.limits.max_bytes,
-        now: batch.now,
-    };
-    let steps = rules::effects::decide(effects, own, &mut facts, bounds)?;
-    for (step, text) in steps.into_iter().zip(texts) {
-        carry_out(batch, step, &mut places, text)?;
+    for step in rules::effects::decide(effects, own, &mut facts, bounds(batch))? {
+        carry_out(batch, step, &mut places, texts)?;
     }
     Ok(())
+}
+
+fn bounds(batch: &Batch<'_>) -> Bounds {
+    Bounds {
+        max_bytes: batch.limits.max_bytes,
+        now: batch.now,
+    }
 }
 
 /// Returns the result of a transaction that was applied before, and its fingerprint.
@@ -244,29 +250,34 @@ fn whole(row: &Row<'_>) -> Sql<(Place, Present)> {
     Ok((place, present))
 }
 
+/// Adds a new task, in the place of the ended one that it replaces.
+fn submit(batch: &mut Batch<'_>, task: &Task, replaced: Option<&Place>) -> Result<Place, Stop> {
+    if let Some(ended) = replaced {
+        delete::forget(batch, ended.n, &task.id, batch.next())?;
+    }
+    let fence = replaced.map_or(0, |ended| ended.fence);
+    let n = submit::write(batch, task, fence)?;
+    Ok(Place { n, last: n, fence })
+}
+
 fn carry_out(
     batch: &mut Batch<'_>,
     step: Step<'_>,
     places: &mut Places,
-    text: &str,
+    texts: &HashMap<CommandId, String>,
 ) -> Result<Done, Stop> {
     let place = |id: &TaskId| places.get(id).ok_or_else(|| Error::no_task(id));
     Ok(match step {
         Step::Known(done) => done,
         Step::Submit { task, replaces } => {
-            let mut fence = 0;
-            if replaces {
-                let ended = place(&task.id)?;
-                delete::forget(batch, ended.n, &task.id, batch.next())?;
-                fence = ended.fence;
-            }
-            let n = submit::write(batch, task, fence)?;
-            let new = Place { n, last: n, fence };
+            let replaced = replaces.then(|| place(&task.id)).transpose()?;
+            let new = submit(batch, task, replaced)?;
             places.insert(task.id.clone(), new);
             Done::Submitted(Submitted::New)
         }
         Step::Send(send) => {
             let Place { n, last, .. } = place(&send.task)?;
+            let text = texts.get(&send.id).map_or("", String::as_str);
             let order = command::write(batch, (*n, *last), &send.id, text)?;
             if let Some(to) = places.get_mut(&send.task) {
                 // A message may send the task another command.

@@ -21,15 +21,13 @@ pub(crate) struct LostTries {
 
 impl LostTries {
     /// Notes a try of this step, at this time and this place in the numbers of the revision.
-    pub(crate) fn note(&mut self, steps: &[Step<'_>], now: Timestamp, place: u32) {
-        for step in steps {
-            match step {
-                Step::Submit { .. } => self.submits.push((now, place)),
-                Step::Retry { state, .. } => self.retried = Some(state.clone()),
-                Step::Delete(_) => self.has_deleted = true,
-                // A command is found by its id.
-                Step::Send(_) | Step::Known(_) | Step::Reschedule { .. } => {}
-            }
+    pub(crate) fn note(&mut self, step: Step<'_>, now: Timestamp, place: u32) {
+        match step {
+            Step::Submit { .. } => self.submits.push((now, place)),
+            Step::Retry { state, .. } => self.retried = Some(state),
+            Step::Delete(_) => self.has_deleted = true,
+            // A command is found by its id.
+            Step::Send(_) | Step::Known(_) | Step::Reschedule { .. } => {}
         }
     }
 
@@ -88,7 +86,7 @@ mod tests {
 
     fn lost(step: Step<'_>) -> LostTries {
         let mut lost = LostTries::default();
-        lost.note(&[step], NOW, 5);
+        lost.note(step, NOW, 5);
         lost
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A try reads everything that the transaction names, the rules decide, and one item writes all changes if nothing has
 //! changed since the read. The item also writes a record with the results, which a repeat returns, and so does a try after
-//! one without an answer. An operation that is [alone](Transaction::is_alone) needs no record: its task shows whether a try
+//! one without an answer. An operation that is [alone](Transaction::alone) needs no record: its task shows whether a try
 //! was applied ([`lost`](super::lost)).
 
 use futures::future::try_join_all;
@@ -13,7 +13,7 @@ use super::{lost::LostTries, record_lease::RecordLease};
 use crate::store::{
     Applied, Error, Limits, Operation, Require, Transaction,
     etcd::{
-        edits::{At, Before, Edits, Leftover, OperationEdit, POINTERS},
+        edits::{At, Before, Edits, Leftover, POINTERS},
         read::Access,
         schema::{
             numbers::PLACES,
@@ -23,7 +23,7 @@ use crate::store::{
     },
     rules::{
         self,
-        transaction::{Bounds, Step, decide},
+        transaction::{Bounds, Step, decide, decide_alone},
     },
 };
 
@@ -44,52 +44,57 @@ impl Transactions {
 
     /// Applies a transaction, once for its id.
     pub(crate) async fn apply(&self, transaction: Transaction) -> Result<Applied, Error> {
-        match transaction.is_alone() {
-            true => self.apply_alone(&transaction).await,
+        match transaction.alone() {
+            Some(operation) => self.apply_alone(&transaction, operation).await,
             // Boxed to keep the future of a submit small.
-            false => Box::pin(self.apply_recorded(transaction)).await,
+            None => Box::pin(self.apply_recorded(transaction)).await,
         }
     }
 
     /// Applies an operation without a record.
-    async fn apply_alone(&self, transaction: &Transaction) -> Result<Applied, Error> {
+    async fn apply_alone(
+        &self,
+        transaction: &Transaction,
+        operation: &Operation,
+    ) -> Result<Applied, Error> {
         let (access, clearing) = (self.access(), &self.edits.clearing);
-        let verb = transaction.verb();
+        let (verb, id) = (operation.verb(), operation.task());
         let mut tries = Tries::new(&access.pipeline, verb);
         let mut lost = LostTries::default();
         let mut is_first = true;
         loop {
             let now = access.now();
-            let is_assumed = std::mem::take(&mut is_first) && may_be_assumed(transaction, now);
-            let mut before = match is_assumed {
+            let is_assumed = std::mem::take(&mut is_first) && may_be_assumed(operation, now);
+            let before = match is_assumed {
                 true => Before::assumed(transaction),
                 false => Box::pin(Before::read(&self.edits, transaction, None, verb)).await?,
             };
-            for operation in transaction.operations() {
-                if let Some(done) = lost.applied(operation, before.found(operation.task())) {
-                    return Ok(done.into());
-                }
+            if let Some(done) = lost.applied(operation, before.found(id)) {
+                return Ok(done.into());
             }
             let max_bytes = self.limits.max_bytes;
-            let steps = decide(transaction, &mut before.facts, Bounds { max_bytes, now })?;
-            if let [Step::Known(done)] = steps.as_slice() {
-                return Ok(done.clone().into());
+            let step = decide_alone(operation, &before.facts, Bounds { max_bytes, now })?;
+            if let Step::Known(done) = step {
+                return Ok(done.into());
             }
             let place = access.pipeline.places(1);
-            let pointers = clearing.pointers_at_once();
-            let parts = self.parts(transaction, &steps, &before, (now, place, pointers));
-            let Some(part) = parts.await?.pop() else {
-                return Ok(Vec::new().into());
+            let at = At {
+                id,
+                now,
+                place,
+                by: transaction.author(),
+                pointers: clearing.pointers_at_once(),
             };
+            let part = self.edits.operation(&step, &before, at).await?;
             match tries.write(part.item).await? {
                 Wrote::At(at) => {
-                    if let (Some(left), Some(task)) = (part.left, transaction.tasks().next()) {
-                        clearing.drop_pointers(task, left).await;
+                    if let Some(left) = part.left {
+                        clearing.drop_pointers(id, left).await;
                     }
                     return Ok(applied(&[part.kept], at));
                 }
                 Wrote::Nothing => {}
-                Wrote::Unknown => lost.note(&steps, now, place),
+                Wrote::Unknown => lost.note(step, now, place),
             }
         }
     }
@@ -190,30 +195,6 @@ impl Transactions {
         built.item.check_room(capacity, "operations")
     }
 
-    /// Returns what each step writes. The first one has this place in the numbers of the revision.
-    async fn parts(
-        &self,
-        transaction: &Transaction,
-        steps: &[Step<'_>],
-        before: &Before,
-        (now, place, pointers): (Timestamp, u32, usize),
-    ) -> Result<Vec<OperationEdit>, Error> {
-        let by = transaction.author();
-        let operations = transaction.operations().iter();
-        let steps = steps.iter().zip(operations).zip(place..);
-        let parts = steps.map(|((step, operation), place)| {
-            let at = At {
-                id: operation.task(),
-                now,
-                place,
-                by,
-                pointers,
-            };
-            self.edits.operation(step, before, at)
-        });
-        try_join_all(parts).await
-    }
-
     /// Returns the item that writes these steps.
     async fn built<'a>(
         &self,
@@ -230,8 +211,20 @@ impl Transactions {
         } = of;
         let count = u32::try_from(steps.len()).unwrap_or(PLACES);
         let place = access.pipeline.places(count);
-        let parts = self.parts(transaction, steps, before, (now, place, POINTERS));
-        let parts = parts.await?;
+        let by = transaction.author();
+        let operations = transaction.operations().iter();
+        let steps = steps.iter().zip(operations).zip(place..);
+        let parts = steps.map(|((step, operation), place)| {
+            let at = At {
+                id: operation.task(),
+                now,
+                place,
+                by,
+                pointers: POINTERS,
+            };
+            self.edits.operation(step, before, at)
+        });
+        let parts = try_join_all(parts).await?;
         let kept: Vec<Kept> = parts.iter().map(|part| part.kept.clone()).collect();
         let fingerprint = transaction.fingerprint();
         let record = beside::record(access.keys(), (id, fingerprint), &kept, now, lease)?;
@@ -277,21 +270,18 @@ fn is_of_new_tasks(transaction: &Transaction) -> bool {
 }
 
 /// Returns whether the first try of an operation reads nothing: its comparisons show whether what it assumes is true.
-fn may_be_assumed(transaction: &Transaction, now: Timestamp) -> bool {
-    transaction
-        .operations()
-        .iter()
-        .all(|operation| match operation {
-            Operation::Submit(_) => true,
-            // How large a result or a payload may be depends on the props of the task.
-            Operation::Send(send) => {
-                let is_small = match &send.command {
-                    Command::Complete { result } => result.is_none(),
-                    Command::Signal(signal) => signal.payload_json().is_none(),
-                    _ => true,
-                };
-                is_small && send.command.check(now).is_ok()
-            }
-            Operation::Delete(_) | Operation::Retry(_) | Operation::Reschedule(_) => false,
-        })
+fn may_be_assumed(operation: &Operation, now: Timestamp) -> bool {
+    match operation {
+        Operation::Submit(_) => true,
+        // How large a result or a payload may be depends on the props of the task.
+        Operation::Send(send) => {
+            let is_small = match &send.command {
+                Command::Complete { result } => result.is_none(),
+                Command::Signal(signal) => signal.payload_json().is_none(),
+                _ => true,
+            };
+            is_small && send.command.check(now).is_ok()
+        }
+        Operation::Delete(_) | Operation::Retry(_) | Operation::Reschedule(_) => false,
+    }
 }

@@ -136,7 +136,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         &[within(
             TRANSACTION,
             "match ⟨tries.write(part.item).await?⟩ {",
-            "{ if let Some(left) = &part.left { let left = Leftover { read_at: left.read_at, pointers: left.pointers.clone() }; clearing.drop_pointers(transaction.operations()[0].task(), left).await; } tries.write(part.item).await? }",
+            "{ if let Some(left) = &part.left { let left = Leftover { read_at: left.read_at, pointers: left.pointers.clone() }; clearing.drop_pointers(id, left).await; } tries.write(part.item).await? }",
         )],
     ),
     found(
