@@ -164,6 +164,7 @@ macro_rules! __conformance_of_clients {
                 runnable_tasks_are_running_or_queued,
                 a_task_waits_since_its_claim_has_ended,
                 a_list_by_lateness_has_the_latest_first,
+                a_task_is_late_since_it_could_be_claimed,
             }
             notes {
                 a_note_stays_with_its_command,

@@ -65,6 +65,7 @@ pub(crate) enum Defect {
     HeldTasksLookClaimable,
     NextTasksAreNotDelivered,
     OverLimitIsNotMarked,
+    LatenessCountsTheRun,
     HeldTasksNameNoLimit,
     KeysAreNotDelivered,
     LimitsInUseAreNotListed,
