@@ -264,7 +264,7 @@ impl From<Error> for Problem {
             Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not_found"),
             Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Error::AlreadyExists { .. } => (StatusCode::CONFLICT, "exists"),
-            Error::AlreadyFinished(_) => (StatusCode::CONFLICT, "finished"),
+            Error::AlreadyFinished { .. } => (StatusCode::CONFLICT, "finished"),
             Error::Claimed(_) => (StatusCode::CONFLICT, "claimed"),
             Error::ScheduleEnded(_) => (StatusCode::CONFLICT, "schedule_ended"),
             Error::NotASchedule { .. } => (StatusCode::CONFLICT, "not_a_schedule"),

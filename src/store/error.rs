@@ -8,6 +8,8 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use jiff::Timestamp;
 use windlass_statemachine::{CommandId, Invalid, Kind, NodeName, StateKind, TaskId};
 
+pub(super) use exists::ending;
+
 use super::{NodeCommandId, Refusals, Remedy, model::Copied};
 
 /// The error behind an error of a store. Clones share it.
@@ -126,9 +128,15 @@ pub enum Error {
     /// The task has ended. It accepts no commands, and its id can only be used by a submit that
     /// replaces it.
     #[error(
-        "task '{0}' has ended already; retry it to start it again, or let a submit replace it to use its id again"
+        "task '{task}' has ended already{}; retry it to start it again, or let a submit replace it to use its id again",
+        exists::ending(difference.as_deref())
     )]
-    AlreadyFinished(TaskId),
+    AlreadyFinished {
+        /// The task.
+        task: TaskId,
+        /// As of [`AlreadyExists`](Self::AlreadyExists).
+        difference: Option<String>,
+    },
 
     /// A node has claimed the task, or the node that had claimed it has ended without a release: deleting the task would
     /// stop its handler and lose what that returns, or leave it running.

@@ -289,7 +289,7 @@ impl<'a> Change<'a> {
             return Ok(applied?);
         }
         applied.map_err(|error| match error {
-            Error::NotUnique { .. } | Error::AlreadyExists { .. } | Error::AlreadyFinished(_) => taken(),
+            Error::NotUnique { .. } | Error::AlreadyExists { .. } | Error::AlreadyFinished { .. } => taken(),
             error if is_id_used(&error) => Problem::from(error).of_used_id(),
             Error::Refused(_) => Problem::new(
                 StatusCode::CONFLICT,
@@ -310,7 +310,7 @@ fn of_one(error: Error) -> Error {
     let is_taken = |one: &Refusal| {
         matches!(
             one.reason,
-            Reason::Exists | Reason::Finished | Reason::NotUnique { .. }
+            Reason::Exists { .. } | Reason::Finished { .. } | Reason::NotUnique { .. }
         )
     };
     let mut all = refusals.iter();

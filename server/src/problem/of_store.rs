@@ -50,8 +50,15 @@ pub(super) fn alone(refusals: &Refusals) -> Option<Error> {
     let name = one.task.to_string();
     Some(match &one.reason {
         Reason::Missing => Error::NotFound { what: "task", name },
-        Reason::Exists => Error::task_exists(&one.task),
-        Reason::Finished => Error::AlreadyFinished(one.task.clone()),
+        Reason::Exists { difference } => Error::AlreadyExists {
+            what: "task",
+            name,
+            difference: difference.clone(),
+        },
+        Reason::Finished { difference } => Error::AlreadyFinished {
+            task: one.task.clone(),
+            difference: difference.clone(),
+        },
         Reason::Claimed => Error::Claimed(one.task.clone()),
         Reason::NotUnique { key, task, until } => Error::NotUnique {
             key: key.clone(),
@@ -74,7 +81,7 @@ pub(super) fn detail(error: &Error) -> String {
         Error::AlreadyExists { what: "task", .. } => {
             "; with \"if_exists\":\"same\" it counts as submitted, with \"replace-waiting\" one that waits gets the new props"
         }
-        Error::AlreadyFinished(_) => {
+        Error::AlreadyFinished { .. } => {
             " (POST /v1/tasks/ID/retry, or a submit with \"if_exists\":\"replace-finished\")"
         }
         Error::Claimed(_) => " (DELETE /v1/tasks/ID?force=true)",

@@ -21,7 +21,7 @@ impl World {
             return Err(Error::no_task(&send.task));
         };
         if row.has_ended() {
-            return Err(Error::AlreadyFinished(send.task));
+            return Err(Error::finished(&send.task));
         }
         let (props, limit) = (row.task.props.len(), self.limits.max_bytes);
         rules::command::check(&send.command, props, limit, now)?;

@@ -176,7 +176,7 @@ fn sent<'a>(
     }
     let present = present.ok_or(Reason::Missing)?;
     if present.has_ended {
-        return Err(Reason::Finished.into());
+        return Err(Reason::finished().into());
     }
     command::check(&send.command, present.props, bounds.max_bytes, bounds.now)?;
     Ok(Step::Send(send))
@@ -259,7 +259,7 @@ fn changed<'a>(
     done: impl FnOnce(&TaskState) -> Done,
 ) -> Result<Step<'a>, Refused> {
     if present.has_ended {
-        return Err(Reason::Finished.into());
+        return Err(Reason::finished().into());
     }
     let state = present.readable()?.clone();
     if present.is_claimed {

@@ -59,7 +59,7 @@ pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, St
     )?;
     let (n, last, props, code) = task.ok_or_else(|| Error::no_task(&send.task))?;
     if code.is_some_and(StateKind::is_terminal) {
-        return Err(Stop::Refused(Error::AlreadyFinished(send.task.clone())));
+        return Err(Stop::Refused(Error::finished(&send.task)));
     }
     let limit = batch.limits.max_bytes;
     rules::command::check(&send.command, props as usize, limit, batch.now)?;

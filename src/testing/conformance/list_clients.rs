@@ -14,6 +14,7 @@ macro_rules! __conformance_of_clients {
                 an_ended_id_is_refused,
                 the_same_task_exists,
                 another_task_is_not_the_same,
+                a_refusal_says_how_the_task_differs needs Effects,
                 props_are_compared_as_values,
                 a_replacement_has_nothing_of_the_old,
                 two_items_with_one_id,

@@ -66,6 +66,7 @@ pub(crate) enum Defect {
     NextTasksAreNotDelivered,
     OverLimitIsNotMarked,
     LatenessCountsTheRun,
+    DifferencesAreNotNamed,
     HeldTasksNameNoLimit,
     KeysAreNotDelivered,
     LimitsInUseAreNotListed,

@@ -11,8 +11,8 @@ use axum::{
 use jiff::Timestamp;
 use serde::Deserialize;
 use windlass::{
-    Json, TaskId,
     clock::in_local_zone,
+    Json, TaskId,
     schedule::{Backfill, LiveRuns, Schedule, Trigger},
     statemachine::wire::read_past,
     store::Error,
@@ -139,7 +139,7 @@ pub(in crate::routes) async fn create(
         false => schedules.create(&form.id, spec).await,
     };
     created.map_err(|error| match error {
-        Error::AlreadyExists { .. } | Error::AlreadyFinished(_) => Problem::new(
+        Error::AlreadyExists { .. } | Error::AlreadyFinished { .. } => Problem::new(
             StatusCode::CONFLICT,
             "exists",
             format!(
@@ -246,7 +246,7 @@ pub(in crate::routes) async fn trigger(step: Step<TriggerForm>) -> Result<Respon
     let run = step.schedules().trigger_with(&step.id, trigger).await;
     let run = run.map_err(|error| match error {
         Error::AlreadyExists { name, .. } => Err(has_run(&name)),
-        Error::AlreadyFinished(run) => Err(has_run(run.as_str())),
+        Error::AlreadyFinished { task: run, .. } => Err(has_run(run.as_str())),
         error => Ok(error),
     });
     let run = match run {

@@ -72,7 +72,7 @@ impl Commands {
         let found = reader.found(id, OPERATION).await?;
         match (&found.task, &found.finished) {
             (Some(_), _) => {}
-            (None, Some(_)) => return Err(Error::AlreadyFinished(id.clone())),
+            (None, Some(_)) => return Err(Error::finished(id)),
             (None, None) => return Err(Error::no_task(id)),
         }
         let props = found.whole_task(id).map_or(0, |task| task.props.len());
