@@ -24,7 +24,7 @@ use crate::{
     app::App,
     key::KEY,
     mask::{Hiding, veiled},
-    problem::{Problem, is_id_used},
+    problem::{Problem, is_id_used, of_retry},
 };
 
 /// The operations of a request, checked against the scope of its caller.
@@ -316,14 +316,14 @@ fn of_one(error: Error) -> Error {
     let mut all = refusals.iter();
     match (all.next(), all.next()) {
         (Some(one), _) if refusals.iter().all(is_taken) => Error::task_exists(&one.task),
-        (Some(Refusal { reason, .. }), None) => match reason {
+        (Some(one @ Refusal { reason, .. }), None) => match reason {
             Reason::Invalid(invalid) => invalid.clone().into(),
             Reason::TooLarge {
                 field,
                 bytes,
                 limit,
             } => Error::too_large(field, *bytes, *limit),
-            _ => error,
+            _ => of_retry(one).unwrap_or(error),
         },
         _ => error,
     }
