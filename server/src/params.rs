@@ -3,9 +3,9 @@
 use std::{str::FromStr, sync::Arc, time::Duration};
 
 use axum::{
-    body::{Body, Bytes},
+    body::{Body, Bytes, HttpBody},
     extract::{FromRequest, FromRequestParts, Query, Request},
-    http::{StatusCode, request::Parts},
+    http::{HeaderValue, StatusCode, header::CONTENT_TYPE, request::Parts},
 };
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
@@ -19,7 +19,7 @@ use windlass::{
     store::{Filter, StateWord, TimeRange},
 };
 
-use crate::{app::App, problem::Problem};
+use crate::{app::App, problem::Problem, routes::JSON};
 
 /// The parameters that were not read yet. [`end`](Self::end) refuses what is left.
 #[derive(Debug)]
@@ -267,8 +267,35 @@ impl<T: Formed> FromRequest<Arc<App>> for Form<T> {
     }
 }
 
-/// Reads a whole body.
+/// Returns whether a type of a body is that of JSON, or of a format that is written in JSON.
+fn is_json(kind: &HeaderValue) -> bool {
+    let kind = kind.to_str().unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default();
+    let kind = kind.trim().to_ascii_lowercase();
+    kind == JSON || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+/// Refuses a body of another type than JSON: browsers send some of them to any server without asking it first. A body without
+/// a type is read as JSON.
+fn check_type(request: &Request<Body>) -> Result<(), Problem> {
+    let kinds = request.headers().get_all(CONTENT_TYPE);
+    let other = kinds.iter().find(|kind| !is_json(kind));
+    match other.filter(|_| !request.body().is_end_stream()) {
+        None => Ok(()),
+        Some(kind) => {
+            let kind = kind.to_str().unwrap_or_default();
+            let detail = format!(
+                "the type of the body is '{kind}'; send JSON, with the header 'Content-Type: {JSON}' (curl: --json in place of -d)"
+            );
+            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            Err(Problem::new(status, "media_type", detail))
+        }
+    }
+}
+
+/// Reads a whole body of JSON.
 pub(crate) async fn whole(request: Request<Body>, app: &Arc<App>) -> Result<Bytes, Problem> {
+    check_type(&request)?;
     let read = Bytes::from_request(request, app).await;
     read.map_err(|error| {
         let status = error.status();
