@@ -11,7 +11,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use windlass::{
     Json, Kind,
-    clock::in_local_zone,
     statemachine::{
         plain,
         wire::{read_duration, read_past, read_since},
@@ -19,7 +18,7 @@ use windlass::{
     store::{Filter, StateWord, TimeRange},
 };
 
-use crate::{app::App, problem::Problem, routes::JSON};
+use crate::{app::App, local::Local, problem::Problem, routes::JSON};
 
 /// The parameters that were not read yet. [`end`](Self::end) refuses what is left.
 #[derive(Debug)]
@@ -27,6 +26,8 @@ pub(crate) struct Params {
     left: Vec<(String, String)>,
     /// The names of the parameters that were read, given or not.
     known: Vec<String>,
+    /// The zone of days and local times.
+    local: Local,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Params {
@@ -38,6 +39,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
         Ok(Self {
             left: pairs.0,
             known: Vec::new(),
+            local: Local::of(parts),
         })
     }
 }
@@ -101,14 +103,14 @@ impl Params {
     }
 
     /// Takes a time of a filter, as the command line reads it: RFC 3339, `yesterday`, `5m ago` or `5m`. Days are those of the
-    /// time zone of this machine.
+    /// time zone that a page has chosen, or of this machine.
     pub(crate) fn past(
         &mut self,
         name: &'static str,
         now: Timestamp,
     ) -> Result<Option<Timestamp>, Problem> {
         let text = self.text(name)?;
-        let read = text.map(|text| read_past(name, &text, &in_local_zone(now)));
+        let read = text.map(|text| read_past(name, &text, &self.local.at(now)));
         Ok(read.transpose()?)
     }
 
@@ -119,7 +121,7 @@ impl Params {
         now: Timestamp,
     ) -> Result<Option<Timestamp>, Problem> {
         let text = self.text(name)?;
-        let read = text.map(|text| read_since(name, &text, &in_local_zone(now)));
+        let read = text.map(|text| read_since(name, &text, &self.local.at(now)));
         Ok(read.transpose()?)
     }
 
@@ -342,7 +344,7 @@ fn read_props_at(text: &str) -> Result<(String, Json), Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Params, encoded};
+    use super::{Local, Params, encoded};
 
     /// Regression: the refusal named no field.
     #[test]
@@ -350,6 +352,7 @@ mod tests {
         let params = Params {
             left: vec![(String::new(), "mail".to_owned())],
             known: vec!["kind".to_owned()],
+            local: Local::default(),
         };
         let refused = params.end().unwrap_err();
         assert!(
