@@ -18,7 +18,9 @@ use windlass::{
     store::{Filter, StateWord, TimeRange},
 };
 
-use crate::{app::App, local::Local, problem::Problem, routes::JSON};
+use crate::{app::App, local::Local, problem::Problem};
+
+const JSON: &str = "application/json";
 
 /// The parameters that were not read yet. [`end`](Self::end) refuses what is left.
 #[derive(Debug)]

@@ -8,9 +8,10 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use jiff::Timestamp;
 use windlass_statemachine::{CommandId, Invalid, Kind, NodeName, StateKind, TaskId};
 
-pub(super) use exists::ending;
-
-use super::{NodeCommandId, Refusals, Remedy, model::Copied};
+use super::{
+    NodeCommandId, Refusals, Remedy,
+    model::{Copied, ending},
+};
 
 /// The error behind an error of a store. Clones share it.
 #[derive(Clone)]
@@ -114,7 +115,7 @@ pub enum Error {
     Invalid(#[from] Invalid),
 
     /// A live task or node has that name.
-    #[error("{what} '{name}' exists already{}", exists::ending(difference.as_deref()))]
+    #[error("{what} '{name}' exists already{}", ending(difference.as_deref()))]
     AlreadyExists {
         /// `task` or `node`.
         what: &'static str,
@@ -129,7 +130,7 @@ pub enum Error {
     /// replaces it.
     #[error(
         "task '{task}' has ended already{}; retry it to start it again, or let a submit replace it to use its id again",
-        exists::ending(difference.as_deref())
+        ending(difference.as_deref())
     )]
     AlreadyFinished {
         /// The task.

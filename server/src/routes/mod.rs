@@ -39,7 +39,7 @@ use serde::Serialize;
 
 use crate::{app::App, guard, pages, problem::Problem};
 
-pub(crate) use table::{JSON, requests};
+pub(crate) use table::requests;
 
 /// Returns the routes of the API, without the guard in front of them.
 fn api() -> Router<Arc<App>> {

@@ -44,8 +44,3 @@ impl Error {
         }
     }
 }
-
-/// Returns the end of the text of an error about a task that exists.
-pub(crate) fn ending(difference: Option<&str>) -> String {
-    difference.map_or_else(String::new, |difference| format!("; {difference}"))
-}

@@ -5,8 +5,6 @@ use std::fmt;
 use jiff::Timestamp;
 use windlass_statemachine::{Fence, Invalid, Kind, StateKind, TaskId};
 
-use crate::store::error::ending;
-
 /// A part of a transaction, or of the effects of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -211,6 +209,11 @@ impl fmt::Display for Refusal {
             ),
         }
     }
+}
+
+/// Returns the end of the text of an error about a task that exists.
+pub(in crate::store) fn ending(difference: Option<&str>) -> String {
+    difference.map_or_else(String::new, |difference| format!("; {difference}"))
 }
 
 #[cfg(test)]
