@@ -11,10 +11,10 @@ use super::{
     tasks::{Exports, audit, values},
 };
 use crate::store::{
-    Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
-    FailedTasks, Filter, LimitUse, Limits, Moment, NamedValue, NodeCommand, NodeCommandId,
-    NodeRecord, Operation, Order, Page, Purge, Registry, SetValue, Span, StoredLog, TaskCount,
-    TaskRecord, TaskStats, Transaction, Transfer,
+    Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, Exported, FailedTasks,
+    Filter, LimitUse, Limits, Moment, NamedValue, NodeCommand, NodeCommandId, NodeRecord,
+    Operation, Order, Page, Purge, Registry, SetValue, Span, StoredLog, TaskCount, TaskRecord,
+    TaskStats, Transaction, Transfer,
     copy::{Backup, Copied},
     examine::{Examination, Finding},
 };
@@ -66,11 +66,11 @@ impl Registry for EtcdStore {
     }
 
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
-        self.0.commands.command(id).await
+        self.0.queries.command(id).await
     }
 
     async fn commands(&self, task: &TaskId) -> Result<Vec<CommandRecord>, Error> {
-        self.0.commands.commands(task).await
+        self.0.queries.commands(task).await
     }
 
     async fn get(&self, id: &TaskId) -> Result<TaskRecord, Error> {
@@ -236,38 +236,8 @@ impl Doctor for EtcdStore {
 }
 
 impl Components {
-    /// Applies a transaction. Boxes the futures of rare operations to keep the future of a submit
-    /// small.
     async fn apply(&self, transaction: Transaction) -> Result<Applied, Error> {
         Copied::check(self.queries.reader.mark.get().as_ref(), &transaction)?;
-        if transaction.looks_around() {
-            return Box::pin(self.transactions.apply(transaction)).await;
-        }
-        let by = transaction.author().cloned();
-        let by = by.as_ref();
-        let operation = match transaction.into_single() {
-            Ok(operation) => operation,
-            Err(transaction) => return Box::pin(self.transactions.apply(transaction)).await,
-        };
-        let done = match operation {
-            Operation::Submit(submit) => Done::Submitted(self.submits.submit(submit, by).await?),
-            Operation::Send(send) => Done::Sent(self.commands.send(send, by).await?),
-            Operation::Delete(delete) => {
-                Box::pin(self.deletes.delete(&delete, by)).await?;
-                Done::Deleted
-            }
-            Operation::Retry(retry) if !retry.is_edited() => {
-                Box::pin(self.retries.retry(&retry.task, by)).await?;
-                Done::Retried
-            }
-            Operation::Retry(_) | Operation::Reschedule(_) => {
-                return Box::pin(
-                    self.transactions
-                        .apply(Transaction::from(operation).by(by.cloned())),
-                )
-                .await;
-            }
-        };
-        Ok(done.into())
+        self.transactions.apply(transaction).await
     }
 }

@@ -17,7 +17,7 @@ use super::{
     },
     read::{Access, Mark, Reader},
     schema::{Fences, KeyValue, Keys, namespace},
-    tasks::{Commands, Deletes, Imports, Queries, RecordLease, Retries, Submits, Transactions},
+    tasks::{Deletes, Imports, Queries, RecordLease, Transactions},
     upkeep::{Compaction, Members, Purges, Upkeep},
     watch::{Feed, Watcher},
     write::Pipeline,
@@ -71,10 +71,6 @@ pub(crate) struct Components {
     pub(crate) peers: Peers,
     pub(crate) watcher: Watcher,
     pub(crate) feed: Feed,
-    pub(crate) submits: Submits,
-    pub(crate) commands: Commands,
-    pub(crate) deletes: Deletes,
-    pub(crate) retries: Retries,
     pub(crate) transactions: Transactions,
     pub(crate) queries: Queries,
     pub(crate) imports: Imports,
@@ -167,7 +163,6 @@ impl Components {
         let edits = || Edits {
             clearing: clearing(),
         };
-        let deletes = Deletes { edits: edits() };
         let leases = Leases {
             access: access(),
             claims: claims.clone(),
@@ -201,15 +196,6 @@ impl Components {
                 commands: node_commands.clone(),
             },
             feed: Feed { access: access() },
-            submits: Submits {
-                edits: edits(),
-                max_bytes,
-            },
-            commands: Commands {
-                access: access(),
-                max_bytes,
-            },
-            retries: Retries { edits: edits() },
             transactions: Transactions {
                 edits: edits(),
                 record_lease: RecordLease::new(access()),
@@ -221,13 +207,12 @@ impl Components {
                 index,
             },
             imports: Imports::new(clearing(), max_bytes),
-            purges: Purges::new(deletes.clone()),
+            purges: Purges::new(Deletes { edits: edits() }),
             upkeep: Arc::new(Upkeep::new(compaction, members.clone(), every)),
             doctor: Doctor::new(access(), members),
             leases,
             node_commands,
             peers,
-            deletes,
             access: access(),
             limits,
         }

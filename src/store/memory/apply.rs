@@ -12,7 +12,7 @@ use crate::store::{
     rules::{
         facts::Holder,
         retry::Counted,
-        transaction::{self, Bounds, Facts, Present, Step},
+        transaction::{self, Bounds, Facts, Need, Present, Step},
     },
 };
 
@@ -23,39 +23,14 @@ impl World {
         now: Timestamp,
     ) -> Result<Applied, Error> {
         self.by = transaction.author().cloned();
-        let applied = self.apply_by(transaction, now);
+        let applied = self.apply_by(&transaction, now);
         self.by = None;
         applied
     }
 
-    fn apply_by(&mut self, transaction: Transaction, now: Timestamp) -> Result<Applied, Error> {
-        Copied::check(self.copied.as_ref(), &transaction)?;
-        if transaction.looks_around() {
-            return self.apply_all(&transaction, now);
-        }
-        let operation = match transaction.into_single() {
-            Ok(operation) => operation,
-            Err(transaction) => return self.apply_all(&transaction, now),
-        };
-        Ok(Applied::from(match operation {
-            Operation::Submit(submit) => Done::Submitted(self.submit(submit, now)?),
-            Operation::Send(send) => Done::Sent(self.send(send, now)?),
-            Operation::Delete(delete) => {
-                self.delete(&delete, now)?;
-                Done::Deleted
-            }
-            Operation::Retry(retry) if !retry.is_edited() => {
-                self.retry(&retry.task, now)?;
-                Done::Retried
-            }
-            Operation::Retry(_) | Operation::Reschedule(_) => {
-                return self.apply_all(&operation.into(), now);
-            }
-        }))
-    }
-
     /// Applies every operation or none. No write after the decision can fail.
-    fn apply_all(&mut self, transaction: &Transaction, now: Timestamp) -> Result<Applied, Error> {
+    fn apply_by(&mut self, transaction: &Transaction, now: Timestamp) -> Result<Applied, Error> {
+        Copied::check(self.copied.as_ref(), transaction)?;
         let limits = self.limits;
         transaction::check(transaction, "memory", limits.max_operations)?;
         let earlier = transaction.id().and_then(|id| self.applied.get(id));
@@ -85,9 +60,10 @@ impl World {
     /// Returns the facts about the tasks and commands that a transaction names.
     pub(super) fn facts(&self, transaction: &Transaction) -> Facts {
         let mut facts = Facts::default();
+        let need = Need::of(transaction);
         for id in transaction.tasks() {
             if let Some(row) = self.tasks.get(id) {
-                facts.tasks.insert(id.clone(), present(row));
+                facts.tasks.insert(id.clone(), present(row, need));
             }
         }
         for operation in transaction.operations() {
@@ -101,7 +77,7 @@ impl World {
             if let Some(holder) = self.holder(key)
                 && let Some(row) = self.tasks.get(&holder.task)
             {
-                facts.tasks.insert(holder.task.clone(), present(row));
+                facts.tasks.insert(holder.task.clone(), present(row, need));
                 facts.keys.insert(key.to_owned(), holder.clone());
             }
         }
@@ -159,11 +135,18 @@ impl World {
     }
 }
 
-fn present(row: &Row) -> Present {
+fn present(row: &Row, need: Need) -> Present {
+    let (task, state) = match need {
+        Need::Whole => (Ok(row.task.clone()), row.saved.read()),
+        Need::Head => {
+            let unread = Present::NOT_READ.to_owned();
+            (Err(unread.clone()), Err(unread))
+        }
+    };
     Present {
-        task: Ok(row.task.clone()),
+        task,
         order: row.order,
-        state: row.saved.read(),
+        state,
         quarantine: row.quarantine.clone(),
         has_ended: row.has_ended(),
         is_claimed: row.owner.is_some(),

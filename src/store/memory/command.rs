@@ -10,24 +10,6 @@ use crate::store::{
 };
 
 impl World {
-    pub(super) fn send(&mut self, send: SendCommand, now: Timestamp) -> Result<u64, Error> {
-        match self.commands.get(&send.id) {
-            // Sent again: the same command, whatever the state of the task is now.
-            Some((task, order)) if *task == send.task => return Ok(*order),
-            Some((task, _)) => return Err(Error::other_command(&send.id, task)),
-            None => {}
-        }
-        let Some(row) = self.tasks.get(&send.task) else {
-            return Err(Error::no_task(&send.task));
-        };
-        if row.has_ended() {
-            return Err(Error::finished(&send.task));
-        }
-        let (props, limit) = (row.task.props.len(), self.limits.max_bytes);
-        rules::command::check(&send.command, props, limit, now)?;
-        Ok(self.enqueue(send, now))
-    }
-
     /// Puts a checked command into the queue of its task, unless its id is known.
     pub(super) fn enqueue(&mut self, send: SendCommand, now: Timestamp) -> u64 {
         if let Some((_, order)) = self.commands.get(&send.id) {

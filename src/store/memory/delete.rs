@@ -1,23 +1,12 @@
 //! Deletes tasks.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Delete, TaskId};
+use windlass_statemachine::TaskId;
 
 use super::world::World;
-use crate::store::{AuditAction, AuditEntry, ChangeKind, Error, rules};
+use crate::store::{AuditAction, AuditEntry, ChangeKind};
 
 impl World {
-    pub(super) fn delete(&mut self, delete: &Delete, now: Timestamp) -> Result<(), Error> {
-        let row = self.row(&delete.task)?;
-        let held = rules::delete::Held {
-            is_claimed: row.owner.is_some(),
-            is_lost: row.abandoned.is_some(),
-        };
-        rules::delete::check(delete, held)?;
-        self.erase(&delete.task, now);
-        Ok(())
-    }
-
     /// Deletes a task that exists.
     pub(super) fn erase(&mut self, id: &TaskId, now: Timestamp) {
         // Notifies the watchers while the kind of the task is known.

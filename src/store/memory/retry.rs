@@ -6,34 +6,9 @@ use jiff::Timestamp;
 use windlass_statemachine::{Json, Limit, TaskId, TaskState};
 
 use super::world::World;
-use crate::store::{
-    ChangeKind, Error,
-    rules::{
-        self,
-        retry::{Counted, Record},
-    },
-};
+use crate::store::ChangeKind;
 
 impl World {
-    pub(super) fn retry(&mut self, id: &TaskId, now: Timestamp) -> Result<(), Error> {
-        let row = self.row(id)?;
-        let record = Record {
-            id,
-            state: row.saved.read(),
-            envelope: None,
-            start_at: row.task.start_at,
-            is_quarantined: row.quarantine.is_some(),
-            is_claimed: row.owner.is_some(),
-            last: Counted {
-                version: row.version,
-                fence: row.fence,
-            },
-        };
-        let state = rules::retry::state(record, now)?;
-        self.restart(id, state, now);
-        Ok(())
-    }
-
     /// Gives a task new props and the limits that follow from them, if there are some.
     pub(super) fn put_props(
         &mut self,

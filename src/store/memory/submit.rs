@@ -10,39 +10,11 @@ use windlass_statemachine::{Fence, Task, TaskState};
 
 use super::{row::Row, world::World};
 use crate::store::{
-    ChangeKind, Error, Submit, Submitted,
-    rules::{
-        self,
-        facts::Holder,
-        kept_time::kept,
-        submit::{Taken, Verdict},
-    },
+    ChangeKind,
+    rules::{self, facts::Holder, kept_time::kept},
 };
 
 impl World {
-    pub(super) fn submit(&mut self, submit: Submit, now: Timestamp) -> Result<Submitted, Error> {
-        rules::submit::check(&submit, self.limits.max_bytes)?;
-        let Some(row) = self.tasks.get(&submit.task.id) else {
-            self.insert(submit.task, now);
-            return Ok(Submitted::New);
-        };
-        let taken = Taken {
-            has_ended: row.has_ended(),
-            task: Some(&row.task),
-            code: row.state().map(|state| state.code()),
-            // A submit that replaces a waiting task is decided with all that it names.
-            is_waiting: false,
-        };
-        match rules::submit::decide(&submit, taken)? {
-            Verdict::Existing(code) => Ok(Submitted::Existing(code)),
-            Verdict::Update => Err(rules::submit::refused(&submit.task.id, false)),
-            Verdict::Replace => {
-                self.put(submit.task, now);
-                Ok(Submitted::New)
-            }
-        }
-    }
-
     /// Adds a checked task. It replaces an existing task with its id, and continues the fences of that
     /// task.
     pub(super) fn put(&mut self, task: Task, now: Timestamp) {

@@ -297,18 +297,23 @@ impl Transaction {
     }
 
     /// Returns whether it is a single submit, as defined by [`into_single`](Self::into_single).
-    pub(crate) fn is_submit_alone(&self) -> bool {
+    pub(crate) fn is_single_submit(&self) -> bool {
         self.is_single() && matches!(self.operations.as_slice(), [Operation::Submit(_)])
     }
 
-    /// Returns whether a submit may change a live task, or depends on a task with another id. A store decides such a
-    /// transaction with everything that it names, also a single submit.
-    pub(crate) fn looks_around(&self) -> bool {
-        let replaces = |one: &Operation| match one {
-            Operation::Submit(submit) => submit.if_exists == IfExists::ReplaceWaiting,
-            _ => false,
+    /// Returns whether it is a single operation that concerns one task as a whole: a submit that depends on no other
+    /// task and changes no live one, a command, a deletion, or a retry that edits nothing. What is stored for that task
+    /// shows afterwards whether it was applied, and no write after its decision can be refused.
+    pub(crate) fn is_alone(&self) -> bool {
+        let is_of_one_task = |operation: &Operation| match operation {
+            Operation::Submit(submit) => {
+                submit.if_exists != IfExists::ReplaceWaiting && submit.task.unique.is_none()
+            }
+            Operation::Send(_) | Operation::Delete(_) => true,
+            Operation::Retry(retry) => !retry.is_edited(),
+            Operation::Reschedule(_) => false,
         };
-        self.unique_keys().next().is_some() || self.operations.iter().any(replaces)
+        self.is_single() && self.operations.iter().all(is_of_one_task)
     }
 
     /// Returns the unique keys of the tasks that it submits.

@@ -3,10 +3,10 @@
 use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
-use windlass_statemachine::{CommandId, Fence, StateKind, Task, TaskId, TaskState};
+use windlass_statemachine::{CommandId, Fence, Operation, StateKind, Task, TaskId, TaskState};
 
 use super::retry::Counted;
-use crate::store::Reason;
+use crate::store::{Reason, Transaction};
 
 /// The time and the size limit of a write.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,27 @@ pub(crate) struct Bounds {
     pub(crate) now: Timestamp,
 }
 
-/// A task that a transaction or an effect names, as the store has it.
+/// How much of the tasks that a transaction names its decision needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// All but the record: whether the task has ended, who has claimed it, and the size of its props.
+    Head,
+    /// Also the record.
+    Whole,
+}
+
+impl Need {
+    /// Returns how much the decision on a transaction needs.
+    pub(crate) fn of(transaction: &Transaction) -> Self {
+        match transaction.operations() {
+            [Operation::Send(_) | Operation::Delete(_)] if transaction.is_alone() => Self::Head,
+            _ => Self::Whole,
+        }
+    }
+}
+
+/// A task that a transaction or an effect names, as the store has it. Of the [head](Need::Head) alone, `task` and
+/// `state` are errors.
 #[derive(Debug, Clone)]
 pub(crate) struct Present {
     /// The task, or the reason why its envelope cannot be read.
@@ -41,6 +61,25 @@ pub(crate) struct Present {
 }
 
 impl Present {
+    /// Stands for the reason in `task` and `state` of a task of which only the head was read.
+    pub(crate) const NOT_READ: &str = "it was not read";
+
+    /// Returns the facts that a first try assumes of the task of a command: it lives.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn assumed() -> Self {
+        Self {
+            task: Err(Self::NOT_READ.to_owned()),
+            order: 0,
+            state: Err(Self::NOT_READ.to_owned()),
+            quarantine: None,
+            has_ended: false,
+            is_claimed: false,
+            is_lost: false,
+            last: Counted::default(),
+            props: 0,
+        }
+    }
+
     /// Returns the facts about a task after its submit.
     pub(super) fn submitted(task: &Task, now: Timestamp) -> Self {
         Self {

@@ -63,12 +63,14 @@ pub(crate) enum Step<'a> {
 pub(crate) enum Refused {
     Reason(Reason),
     Error(Error),
+    /// In a transaction for this reason, alone with this error, which says more.
+    Both(Reason, Error),
 }
 
 impl Refused {
     pub(super) fn into_reason(self) -> Result<Reason, Error> {
         match self {
-            Self::Reason(reason) => Ok(reason),
+            Self::Reason(reason) | Self::Both(reason, _) => Ok(reason),
             Self::Error(error) => Reason::of(error),
         }
     }
@@ -97,7 +99,7 @@ pub(super) fn step<'a>(
         Operation::Submit(submit) => submitted(submit, present, facts, bounds),
         Operation::Send(send) => sent(send, present, facts, bounds),
         Operation::Delete(delete) => {
-            let present = present.ok_or(Reason::Missing)?;
+            let present = present.ok_or_else(|| Error::no_task(&delete.task))?;
             let held = delete::Held {
                 is_claimed: present.is_claimed,
                 is_lost: present.is_lost,
@@ -174,9 +176,9 @@ fn sent<'a>(
         Some((task, _)) => return Err(Error::other_command(&send.id, task).into()),
         None => {}
     }
-    let present = present.ok_or(Reason::Missing)?;
+    let present = present.ok_or_else(|| Error::no_task(&send.task))?;
     if present.has_ended {
-        return Err(Reason::finished().into());
+        return Err(Error::finished(&send.task).into());
     }
     command::check(&send.command, present.props, bounds.max_bytes, bounds.now)?;
     Ok(Step::Send(send))
@@ -187,17 +189,7 @@ fn retried<'a>(
     present: Option<&Present>,
     bounds: Bounds,
 ) -> Result<Step<'a>, Refused> {
-    let present = present.ok_or(Reason::Missing)?;
-    if let Ok(state) = present.readable()
-        && !state.code().is_terminal()
-    {
-        let required = vec![StateKind::Completed, StateKind::Failed, StateKind::Killed];
-        let is = state.code();
-        return Err(Reason::State { is, required }.into());
-    }
-    if present.is_claimed && present.readable().is_err() {
-        return Err(Reason::Claimed.into());
-    }
+    let present = present.ok_or_else(|| Error::no_task(&retry.task))?;
     let start_at = present.task.as_ref().ok().and_then(|task| task.start_at);
     let record = Record {
         id: &retry.task,
@@ -208,7 +200,16 @@ fn retried<'a>(
         is_claimed: present.is_claimed,
         last: present.last,
     };
-    let mut state = retry::state(record, bounds.now)?;
+    let refused = |error| match present.readable() {
+        Ok(state) => {
+            let required = vec![StateKind::Completed, StateKind::Failed, StateKind::Killed];
+            let is = state.code();
+            Refused::Both(Reason::State { is, required }, error)
+        }
+        Err(_) if present.is_claimed => Refused::Both(Reason::Claimed, error),
+        Err(_) => error.into(),
+    };
+    let mut state = retry::state(record, bounds.now).map_err(refused)?;
     reschedule::check_depths(&retry.data, &retry.props)?;
     reschedule::put_data(&mut state, retry.data.as_ref(), bounds.now);
     check_edited((&retry.data, &retry.props), &state, present, bounds)?;

@@ -14,12 +14,11 @@ pub(crate) struct Taken<'a> {
     /// Whether it has ended. For an unreadable task: `false`, unless the store knows of its end
     /// without the record.
     pub(crate) has_ended: bool,
-    /// The task; `None` when its envelope cannot be read, and for a rule that does not compare
-    /// tasks.
+    /// The task; `None` when its envelope cannot be read.
     pub(crate) task: Option<&'a Task>,
     /// Its state, or the error why it cannot be read.
     pub(crate) code: Result<StateKind, Error>,
-    /// Whether it waits for its time without a claim; `false` for a rule that does not ask.
+    /// Whether it waits for its time without a claim.
     pub(crate) is_waiting: bool,
 }
 
@@ -32,18 +31,6 @@ pub(crate) enum Verdict {
     Replace,
     /// Replaces the props and the time of the waiting task.
     Update,
-}
-
-/// Returns whether the rule of a submit depends on the other task and its state: then
-/// [`Taken::task`] and [`Taken::code`] have to be read. For an ended task they show whether its id
-/// is free.
-#[cfg(any(test, feature = "sqlite-system"))]
-pub(crate) fn compares(if_exists: IfExists, has_ended: bool) -> bool {
-    has_ended
-        || matches!(
-            if_exists,
-            IfExists::Same | IfExists::Skip | IfExists::ReplaceWaiting
-        )
 }
 
 /// Returns whether the task has completed and has a free id then ([`Task::free_id`]).
@@ -255,13 +242,5 @@ mod tests {
             matches!(refused, Error::AlreadyExists { .. }),
             "{refused:?}"
         );
-    }
-
-    #[test]
-    fn a_rule_that_compares_has_the_task_read() {
-        assert!(compares(IfExists::Same, false) && compares(IfExists::Skip, false));
-        assert!(!compares(IfExists::Refuse, false));
-        assert!(!compares(IfExists::ReplaceFinished, false));
-        assert!(compares(IfExists::Refuse, true), "its id may be free");
     }
 }

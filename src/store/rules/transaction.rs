@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::Invalid;
 
 pub(crate) use super::{
-    facts::{Bounds, Facts, Present},
+    facts::{Bounds, Facts, Need, Present},
     steps::Step,
 };
 use super::{
@@ -28,7 +28,8 @@ pub(crate) fn forgotten_before(latest: Timestamp) -> Option<Timestamp> {
     latest.checked_sub(REMEMBERED).ok()
 }
 
-/// Checks the form of a transaction: its size, and that each task and each command occurs once.
+/// Checks the form of a transaction: its size, and that each task and each command occurs once. The form of an operation
+/// that is [alone](Transaction::is_alone) is always right.
 ///
 /// # Errors
 ///
@@ -38,6 +39,9 @@ pub(crate) fn check(
     store: &str,
     max_operations: usize,
 ) -> Result<(), Error> {
+    if transaction.is_alone() {
+        return Ok(());
+    }
     let wrong = |reason: String| Err(Invalid::new("operations", reason).into());
     let operations = transaction.operations();
     if operations.is_empty() && transaction.guards().is_empty() {
@@ -88,8 +92,8 @@ pub(super) fn check_circle(operations: &[Operation]) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] with every refused guard and operation; then nothing is written. For a single submit:
-/// the error of the operation.
+/// [`Error::Refused`] with every refused guard and operation; then nothing is written. For a single submit, and for an
+/// operation that is [alone](Transaction::is_alone): its own error.
 pub(crate) fn decide<'a>(
     transaction: &'a Transaction,
     facts: &mut Facts,
@@ -128,7 +132,11 @@ pub(crate) fn decide<'a>(
                 }
                 steps.push(step);
             }
-            Err(Refused::Error(error)) if transaction.is_submit_alone() => return Err(error),
+            Err(Refused::Error(error) | Refused::Both(_, error))
+                if transaction.is_alone() || transaction.is_single_submit() =>
+            {
+                return Err(error);
+            }
             Err(reason) => refused.push(Refusal {
                 part: Part::Operation(index),
                 task: operation.task().clone(),

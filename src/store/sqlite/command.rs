@@ -3,31 +3,17 @@
 use rusqlite::Connection;
 use windlass_statemachine::{
     Author, CommandId, Outcome, QueuedCommand, StateKind, TaskId, command::NotedCommand,
-    message::SendCommand,
 };
 
 use super::{
     batch::{Batch, Sql},
-    codes::{Log, to_code},
+    codes::Log,
     columns,
     errors::Stop,
     json,
     texts::Text,
 };
 use crate::store::{Error, rules};
-
-/// A command with its JSON text, which is made before the transaction begins.
-pub(super) struct Prepared {
-    send: SendCommand,
-    text: Result<String, Error>,
-}
-
-impl Prepared {
-    pub(super) fn new(send: SendCommand) -> Self {
-        let text = json("command", &send.noted());
-        Self { send, text }
-    }
-}
 
 /// Returns the order of a known command, and the task that it was sent to.
 pub(super) fn known(batch: &Batch<'_>, id: &CommandId) -> Sql<Option<(i64, TaskId)>> {
@@ -37,33 +23,6 @@ pub(super) fn known(batch: &Batch<'_>, id: &CommandId) -> Sql<Option<(i64, TaskI
         |row| Ok((row.get(0)?, columns::id(row, 1)?)),
     )?;
     Ok(known.and_then(|(order, task)| Some((order, task?))))
-}
-
-/// Queues a command and returns its order.
-pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, Stop> {
-    let Prepared { send, text } = prepared;
-    match known(batch, &send.id)? {
-        Some((order, task)) if task == send.task => return Ok(order as u64),
-        Some((_, task)) => return Err(Error::other_command(&send.id, &task).into()),
-        None => {}
-    }
-    let text = text.as_ref().map_err(Clone::clone)?;
-    let task = batch.first(
-        "SELECT t.n, s.last, s.size, s.code FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n
-         WHERE t.id = ?1",
-        [send.task.as_str()],
-        |row| {
-            let code = to_code(row.get(3)?);
-            Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?, code))
-        },
-    )?;
-    let (n, last, props, code) = task.ok_or_else(|| Error::no_task(&send.task))?;
-    if code.is_some_and(StateKind::is_terminal) {
-        return Err(Stop::Refused(Error::finished(&send.task)));
-    }
-    let limit = batch.limits.max_bytes;
-    rules::command::check(&send.command, props as usize, limit, batch.now)?;
-    Ok(write(batch, (n, last), &send.id, text)?)
 }
 
 /// Queues a checked command of task `n`, whose newest change is `last`, and returns its order.

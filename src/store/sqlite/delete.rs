@@ -1,7 +1,7 @@
 //! Deletes tasks.
 
 use rusqlite::Row;
-use windlass_statemachine::{Delete, TaskId};
+use windlass_statemachine::TaskId;
 
 use super::{
     audit,
@@ -11,7 +11,6 @@ use super::{
     errors::Stop,
     limits, log_lines, waits,
 };
-use crate::store::{Error, rules};
 
 /// Deletes a task with everything that belongs to it except its history, which is pruned by age.
 pub(super) fn remove(batch: &mut Batch<'_>, n: i64, id: &TaskId, last: i64) -> Sql<()> {
@@ -45,24 +44,6 @@ pub(super) fn forget(batch: &mut Batch<'_>, n: i64, id: &TaskId, seq: i64) -> Sq
     batch.run("DELETE FROM windlass_tasks WHERE n = ?1", [n])?;
     batch.waits.unsettles = true;
     Ok(())
-}
-
-pub(super) fn delete(batch: &mut Batch<'_>, delete: &Delete) -> Result<(), Stop> {
-    let id = &delete.task;
-    let found = batch.first(
-        "SELECT t.n, s.last, s.owner IS NOT NULL, s.lost_by IS NOT NULL FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1",
-        [id.as_str()],
-        |row| {
-            let held = rules::delete::Held {
-                is_claimed: row.get(2)?,
-                is_lost: row.get(3)?,
-            };
-            Ok((row.get(0)?, row.get(1)?, held))
-        },
-    )?;
-    let (n, last, held) = found.ok_or_else(|| Error::no_task(id))?;
-    rules::delete::check(delete, held)?;
-    asked(batch, n, id, last)
 }
 
 /// Deletes a task on request, and adds a line to the history of the namespace.

@@ -51,11 +51,11 @@ use windlass_statemachine::{Author, Invalid, TaskId, TransactionId};
 
 pub(super) use self::refused::{finding, refused};
 use super::{
-    apply::{self, Prepared},
     batch::{Batch, Sql},
     errors::{self, Failure, Stop},
     json,
     texts::Text,
+    transaction::{self, Prepared},
 };
 use crate::{
     NewTask,
@@ -278,7 +278,7 @@ fn apply(batch: &mut Batch<'_>, unit: &Unit) -> Result<(), Stop> {
     let mut transaction = match (&unit.id, unit.rows.as_slice()) {
         (None, &[seq]) => match read(batch, seq)? {
             Line::Operation(operation) => {
-                apply::apply(
+                transaction::apply(
                     batch,
                     &Prepared::new(Transaction::from(operation).by(Author::inbox())),
                 )?;
@@ -309,7 +309,7 @@ fn apply(batch: &mut Batch<'_>, unit: &Unit) -> Result<(), Stop> {
             }
         }
     }
-    apply::apply(batch, &Prepared::new(transaction.by(Author::inbox())))?;
+    transaction::apply(batch, &Prepared::new(transaction.by(Author::inbox())))?;
     Ok(())
 }
 

@@ -30,7 +30,6 @@
 //! be written; [`Error::OldSqlite`] when the program uses a SQLite library that can corrupt the file. Their texts say
 //! what to do.
 
-mod apply;
 mod audit;
 mod backup;
 mod batch;

@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use windlass_statemachine::{Author, CommandId, NodeName, TaskId};
 
 use super::{
-    SqliteStore, all_failed, apply, audit, batch::newest, codes, copied, errors::item, failures,
+    SqliteStore, all_failed, audit, batch::newest, codes, copied, errors::item, failures,
     feed::Feed, history, hub::Message, jobs::Load, json, limits, list, log_lines, node,
-    progress::QUEUE, query, read_changes, read_counts, retention, space, stream, values,
+    progress::QUEUE, query, read_changes, read_counts, retention, space, stream, transaction,
+    values,
 };
 use crate::store::{
     Applied, AuditEntry, Change, ChangeStream, CommandRecord, Doctor, Error, FailedTasks, Filter,
@@ -52,10 +53,13 @@ impl Registry for SqliteStore {
             let count = transactions.len();
             let load = Load::from(weight);
             let verb = transactions.first().map(Transaction::verb);
-            let prepared: Vec<_> = transactions.into_iter().map(apply::Prepared::new).collect();
+            let prepared: Vec<_> = transactions
+                .into_iter()
+                .map(transaction::Prepared::new)
+                .collect();
             let verb = verb.unwrap_or("apply nothing");
             let done = self.0.writer.run(verb, load, move |batch| {
-                let one = |prepared| item(apply::apply(batch, prepared));
+                let one = |prepared| item(transaction::apply(batch, prepared));
                 prepared.iter().map(one).collect()
             });
             let done: Vec<_> = done.await.unwrap_or_else(|e| all_failed(count, &e));

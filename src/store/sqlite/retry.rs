@@ -1,23 +1,15 @@
 //! Quarantines tasks, and retries quarantined and ended ones.
 
-use windlass_statemachine::{Fence, TaskId, TaskState};
+use windlass_statemachine::TaskState;
 
 use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
-    columns,
     counts::{Group, Move, NOT_FAILED},
     errors::Stop,
-    limits, rows,
+    limits,
     texts::to_json,
     waits,
-};
-use crate::store::{
-    Error,
-    rules::{
-        self,
-        retry::{Counted, Record},
-    },
 };
 
 /// Quarantines a task whose record cannot be read, with the reason. The record stays until an operator
@@ -38,37 +30,6 @@ pub(super) fn quarantine(batch: &mut Batch<'_>, n: i64, last: i64, reason: &str)
         Move::between(group, quarantined),
     )?;
     limits::forget(batch, n, limited)
-}
-
-pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
-    let found = batch.first(
-        concat!(
-            "SELECT s.n, s.state, s.quarantine IS NOT NULL, s.last, s.fence, s.version,
-                s.owner IS NOT NULL, ",
-            rows::task_columns!(),
-            " FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1"
-        ),
-        [id.as_str()],
-        |row| {
-            let (task, wrong) = rows::task(row, 7)?.unzip();
-            let record = Record {
-                id,
-                state: columns::state(row, 1)?,
-                envelope: wrong.flatten(),
-                start_at: task.and_then(|task| task.start_at),
-                is_quarantined: row.get(2)?,
-                is_claimed: row.get(6)?,
-                last: Counted {
-                    version: row.get::<_, i64>(5)? as u64,
-                    fence: Fence(row.get::<_, i64>(4)? as u64),
-                },
-            };
-            Ok((row.get(0)?, row.get(3)?, record))
-        },
-    )?;
-    let (n, last, record) = found.ok_or_else(|| Error::no_task(id))?;
-    let state = rules::retry::state(record, batch.now)?;
-    write(batch, (n, last), &state)
 }
 
 /// Writes the state of a retry to task `n`, whose newest change is `last`.

@@ -1,63 +1,21 @@
 //! Submits tasks.
 
 use jiff::Timestamp;
-use windlass_statemachine::{StateKind, Task, TaskState, state::FIRST_DATA_VERSION};
+use windlass_statemachine::{Task, TaskState, state::FIRST_DATA_VERSION};
 
 use super::{
     batch::{Batch, Sql},
-    codes::{Log, from_code, micros, to_code},
-    columns,
+    codes::{Log, from_code, micros},
     counts::{Group, Move, NOT_FAILED},
-    delete::forget,
     errors::Stop,
-    json, limits, rows,
+    json, limits,
     texts::to_json,
     waits,
 };
 use crate::store::{
-    Error, Submit, Submitted,
-    rules::{
-        self,
-        submit::{Taken, Verdict},
-    },
+    Error,
+    rules::{self},
 };
-
-/// The task that has the id.
-struct Existing {
-    n: i64,
-    /// `false` for a task with an unknown code.
-    has_ended: bool,
-    fence: i64,
-}
-
-pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted, Stop> {
-    let task = &submit.task;
-    rules::submit::check(submit, batch.limits.max_bytes)?;
-    let existing = batch.first(
-        "SELECT t.n, s.code, s.fence FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1",
-        [task.id.as_str()],
-        |row| {
-            Ok(Existing {
-                n: row.get(0)?,
-                has_ended: to_code(row.get(1)?).is_some_and(StateKind::is_terminal),
-                fence: row.get(2)?,
-            })
-        },
-    )?;
-    let mut fence = 0;
-    if let Some(existing) = existing {
-        match decide(batch, submit, &existing)? {
-            Verdict::Existing(code) => return Ok(Submitted::Existing(code)),
-            Verdict::Update => return Err(rules::submit::refused(&task.id, false).into()),
-            Verdict::Replace => {
-                forget(batch, existing.n, &task.id, batch.next())?;
-                fence = existing.fence;
-            }
-        }
-    }
-    write(batch, task, fence)?;
-    Ok(Submitted::New)
-}
 
 /// Adds a checked task whose id is free, and returns its order. `fence` is that of the last claim of the task
 /// that it replaces, or 0.
@@ -162,38 +120,4 @@ pub(super) fn insert(
             &optional.terms,
         ),
     )
-}
-
-/// Decides a submit whose id exists. Reads the other task only for a rule that compares tasks.
-fn decide(batch: &Batch<'_>, submit: &Submit, existing: &Existing) -> Result<Verdict, Stop> {
-    let id = &submit.task.id;
-    let mut there = None;
-    if rules::submit::compares(submit.if_exists, existing.has_ended) {
-        there = batch.first(
-            concat!(
-                "SELECT s.state, s.quarantine, ",
-                rows::task_columns!(),
-                " FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.n = ?1"
-            ),
-            [existing.n],
-            |row| {
-                let quarantine = columns::quarantine(row, 1)?;
-                Ok((rows::task(row, 2)?, columns::state(row, 0)?, quarantine))
-            },
-        )?;
-    }
-    let (task, state, quarantine) = there.unwrap_or((None, Err(String::new()), None));
-    let whole = task.as_ref().filter(|(_, wrong)| wrong.is_none());
-    let code = match (quarantine, state) {
-        (None, Ok(state)) => Ok(state.code()),
-        (Some(reason), _) | (None, Err(reason)) => Err(Error::corrupt_task(id, reason)),
-    };
-    let taken = Taken {
-        has_ended: existing.has_ended,
-        task: whole.map(|(task, _)| task),
-        code,
-        // A submit that replaces a waiting task is decided with all that it names.
-        is_waiting: false,
-    };
-    Ok(rules::submit::decide(submit, taken)?)
 }

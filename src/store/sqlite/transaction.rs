@@ -1,9 +1,9 @@
-//! Applies transactions of several operations and guards, and remembers them.
+//! Applies transactions, and remembers those that have an id.
 
 use std::{collections::HashMap, sync::Arc};
 
 use rusqlite::{Connection, Row};
-use windlass_statemachine::{CommandId, Fence, StateKind, TaskId, TransactionId};
+use windlass_statemachine::{Fence, StateKind, TaskId, TransactionId};
 
 use super::{
     batch::{Batch, Sql},
@@ -19,25 +19,25 @@ use crate::store::{
         self,
         facts::Holder,
         retry::Counted,
-        transaction::{self, Bounds, Facts, Present, Step},
+        transaction::{self, Bounds, Facts, Need, Present, Step},
     },
 };
 
-/// A transaction with the JSON texts of its commands.
+/// A transaction with the JSON texts of its commands, which are made before it reaches the writer thread.
 pub(super) struct Prepared {
     transaction: Transaction,
-    texts: Result<HashMap<CommandId, String>, Error>,
+    /// One for each operation; empty for all but commands.
+    texts: Result<Vec<String>, Error>,
 }
 
 impl Prepared {
     pub(super) fn new(transaction: Transaction) -> Self {
-        let commands = transaction.operations().iter().filter_map(|one| match one {
-            Operation::Send(send) => Some(send),
-            _ => None,
-        });
-        let texts = commands.map(|send| Ok((send.id.clone(), json("command", &send.noted())?)));
+        let text = |operation: &Operation| match operation {
+            Operation::Send(send) => json("command", &send.noted()),
+            _ => Ok(String::new()),
+        };
         Self {
-            texts: texts.collect(),
+            texts: transaction.operations().iter().map(text).collect(),
             transaction,
         }
     }
@@ -53,8 +53,13 @@ struct Place {
 
 type Places = HashMap<TaskId, Place>;
 
-/// Applies every operation or none.
+/// Applies every operation or none, on behalf of the author.
 pub(super) fn apply(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<Applied, Stop> {
+    let by = prepared.transaction.author();
+    batch.on_behalf(by, |batch| apply_by(batch, prepared))
+}
+
+fn apply_by(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<Applied, Stop> {
     let transaction = &prepared.transaction;
     let texts = prepared.texts.as_ref().map_err(Clone::clone)?;
     transaction::check(transaction, "SQLite", batch.limits.max_operations)?;
@@ -70,10 +75,16 @@ pub(super) fn apply(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<Applie
         now: batch.now,
     };
     let steps = transaction::decide(transaction, &mut facts, bounds)?;
+    let write = |batch: &mut Batch<'_>| {
+        let steps = steps.into_iter().zip(texts);
+        let done = steps.map(|(step, text)| carry_out(batch, step, &mut places, text));
+        Ok::<_, Stop>(Applied::from(done.collect::<Result<Vec<Done>, Stop>>()?))
+    };
+    if transaction.is_alone() {
+        return write(batch);
+    }
     batch.all_or_nothing(|batch| {
-        let write = |step| carry_out(batch, step, &mut places, texts);
-        let done: Vec<Done> = steps.into_iter().map(write).collect::<Result<_, Stop>>()?;
-        let applied = Applied::from(done);
+        let applied = write(batch)?;
         if let Some(id) = transaction.id() {
             batch.run(
                 "INSERT INTO windlass_transactions (id, at, answer, fingerprint) VALUES (?1, ?2, ?3, ?4)",
@@ -99,8 +110,9 @@ pub(super) fn effects(
         max_bytes: batch.limits.max_bytes,
         now: batch.now,
     };
-    for step in rules::effects::decide(effects, own, &mut facts, bounds)? {
-        carry_out(batch, step, &mut places, texts)?;
+    let steps = rules::effects::decide(effects, own, &mut facts, bounds)?;
+    for (step, text) in steps.into_iter().zip(texts) {
+        carry_out(batch, step, &mut places, text)?;
     }
     Ok(())
 }
@@ -126,8 +138,16 @@ fn remembered(batch: &Batch<'_>, id: &TransactionId) -> Result<Option<(Applied, 
     Ok(Some((applied, fingerprint)))
 }
 
+/// The columns of a task beside its record.
+macro_rules! head_columns {
+    () => {
+        "s.n, s.last, s.fence, s.version, s.owner IS NOT NULL, s.code, s.size, s.lost_by IS NOT NULL"
+    };
+}
+
 fn read(batch: &Batch<'_>, transaction: &Transaction) -> Sql<(Facts, Places)> {
     let (mut facts, mut places) = (Facts::default(), Places::new());
+    let need = Need::of(transaction);
     for key in transaction.unique_keys() {
         if let Some(holder) = holder(batch, key)? {
             facts.keys.insert(key.to_owned(), holder);
@@ -138,16 +158,28 @@ fn read(batch: &Batch<'_>, transaction: &Transaction) -> Sql<(Facts, Places)> {
         if places.contains_key(id) {
             continue;
         }
-        let found = batch.first(
-            concat!(
-                "SELECT s.n, s.state, s.quarantine, s.last, s.fence, s.version, s.owner IS NOT NULL,
-                    s.code, s.size, s.lost_by IS NOT NULL, ",
-                rows::task_columns!(),
-                " FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1"
-            ),
-            [id.as_str()],
-            found,
-        )?;
+        let found = match need {
+            Need::Head => batch.first(
+                concat!(
+                    "SELECT ",
+                    head_columns!(),
+                    " FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1"
+                ),
+                [id.as_str()],
+                head,
+            )?,
+            Need::Whole => batch.first(
+                concat!(
+                    "SELECT ",
+                    head_columns!(),
+                    ", s.state, s.quarantine, ",
+                    rows::task_columns!(),
+                    " FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1"
+                ),
+                [id.as_str()],
+                whole,
+            )?,
+        };
         if let Some((place, present)) = found {
             places.insert(id.clone(), place);
             facts.tasks.insert(id.clone(), present);
@@ -177,31 +209,37 @@ fn holder(batch: &Batch<'_>, key: &str) -> Sql<Option<Holder>> {
     }))
 }
 
-fn found(row: &Row<'_>) -> Sql<(Place, Present)> {
-    let fence: i64 = row.get(4)?;
-    let task = match rows::task(row, 10)? {
+fn head(row: &Row<'_>) -> Sql<(Place, Present)> {
+    let place = Place {
+        n: row.get(0)?,
+        last: row.get(1)?,
+        fence: row.get(2)?,
+    };
+    let present = Present {
+        task: Err(Present::NOT_READ.to_owned()),
+        order: place.n as u64,
+        state: Err(Present::NOT_READ.to_owned()),
+        quarantine: None,
+        has_ended: to_code(row.get(5)?).is_some_and(StateKind::is_terminal),
+        is_claimed: row.get(4)?,
+        is_lost: row.get(7)?,
+        last: Counted {
+            version: row.get::<_, i64>(3)? as u64,
+            fence: Fence(place.fence as u64),
+        },
+        props: row.get::<_, i64>(6)? as usize,
+    };
+    Ok((place, present))
+}
+
+fn whole(row: &Row<'_>) -> Sql<(Place, Present)> {
+    let (place, mut present) = head(row)?;
+    present.state = columns::state(row, 8)?;
+    present.quarantine = columns::quarantine(row, 9)?;
+    present.task = match rows::task(row, 10)? {
         Some((task, None)) => Ok(Arc::new(task)),
         Some((_, Some(wrong))) => Err(wrong),
         None => Err("its id is not one".to_owned()),
-    };
-    let place = Place {
-        n: row.get(0)?,
-        last: row.get(3)?,
-        fence,
-    };
-    let present = Present {
-        task,
-        order: place.n as u64,
-        state: columns::state(row, 1)?,
-        quarantine: columns::quarantine(row, 2)?,
-        has_ended: to_code(row.get(7)?).is_some_and(StateKind::is_terminal),
-        is_claimed: row.get(6)?,
-        is_lost: row.get(9)?,
-        last: Counted {
-            version: row.get::<_, i64>(5)? as u64,
-            fence: Fence(fence as u64),
-        },
-        props: row.get::<_, i64>(8)? as usize,
     };
     Ok((place, present))
 }
@@ -210,7 +248,7 @@ fn carry_out(
     batch: &mut Batch<'_>,
     step: Step<'_>,
     places: &mut Places,
-    texts: &HashMap<CommandId, String>,
+    text: &str,
 ) -> Result<Done, Stop> {
     let place = |id: &TaskId| places.get(id).ok_or_else(|| Error::no_task(id));
     Ok(match step {
@@ -229,7 +267,6 @@ fn carry_out(
         }
         Step::Send(send) => {
             let Place { n, last, .. } = place(&send.task)?;
-            let text = texts.get(&send.id).map_or("", String::as_str);
             let order = command::write(batch, (*n, *last), &send.id, text)?;
             if let Some(to) = places.get_mut(&send.task) {
                 // A message may send the task another command.

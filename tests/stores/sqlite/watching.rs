@@ -25,6 +25,8 @@ async fn an_end_is_reported_to_the_nodes_that_have_not_written_it() {
         until(watch, |e| matches!(e, Event::Listed)).await;
     }
     submit(&store, "under").await;
+    // A watch that is late reports the end in place of the submit.
+    until(&mut own, |e| is_task(e, "under")).await;
     let under = claim(&store, &node, "under").await;
     for claimed in [&before, &under] {
         commit(&store, claimed, Message::complete()).await.unwrap();

@@ -14,7 +14,7 @@ use crate::store::{
     },
     rules::{
         retry::Counted,
-        transaction::{Facts, Present},
+        transaction::{Facts, Need, Present},
     },
 };
 
@@ -27,6 +27,8 @@ pub(crate) struct Before {
     /// The record of the transaction, if it was applied.
     pub(crate) record: Option<KeyValue>,
     pub(crate) facts: Facts,
+    /// Whether nothing was read: the write compares what the facts assume.
+    pub(crate) is_assumed: bool,
     tasks: HashMap<TaskId, Snapshot>,
     /// The revisions of the pointers to its commands.
     pointers: HashMap<CommandId, i64>,
@@ -36,6 +38,22 @@ pub(crate) struct Before {
 }
 
 impl Before {
+    /// Returns what a first try assumes instead of reading it: that the ids of submitted tasks are free, that the tasks of
+    /// commands live, and that the commands are new.
+    pub(crate) fn assumed(transaction: &Transaction) -> Self {
+        let mut before = Self {
+            is_assumed: true,
+            ..Self::default()
+        };
+        for operation in transaction.operations() {
+            if let Operation::Send(send) = operation {
+                let tasks = &mut before.facts.tasks;
+                tasks.insert(send.task.clone(), Present::assumed());
+            }
+        }
+        before
+    }
+
     pub(crate) async fn read(
         parts: &Edits,
         transaction: &Transaction,
@@ -81,9 +99,10 @@ impl Before {
             record: record?,
             ..Self::default()
         };
+        let need = Need::of(transaction);
         for (id, read) in ids.into_iter().zip(read) {
             let found = read.map_err(|fault| fault.into_error(operation))?;
-            if let Some(present) = present(&id, &found, parts).await? {
+            if let Some(present) = present(&id, &found, parts, need).await? {
                 before.facts.tasks.insert(id.clone(), present);
             }
             before.tasks.insert(id, found);
@@ -135,7 +154,12 @@ async fn look_up(reader: &Reader, id: &CommandId) -> Result<(CommandId, Known), 
 }
 
 /// Returns what the rules need to know about a task; `None` when it does not exist.
-async fn present(id: &TaskId, found: &Snapshot, parts: &Edits) -> Result<Option<Present>, Error> {
+async fn present(
+    id: &TaskId,
+    found: &Snapshot,
+    parts: &Edits,
+    need: Need,
+) -> Result<Option<Present>, Error> {
     if !found.exists() {
         return Ok(None);
     }
@@ -145,6 +169,7 @@ async fn present(id: &TaskId, found: &Snapshot, parts: &Edits) -> Result<Option<
             version: state.version,
             fence: state.fence,
         },
+        Err(_) if need == Need::Head => Counted::default(),
         Err(_) => parts.counted(id, found).await?,
     };
     if let Some(owner) = &found.owner {

@@ -14,9 +14,9 @@ use crate::store::{
     rules::transaction::Step,
 };
 
-/// How many pointers to commands the deletion of a task deletes in the same write. Few, because the
-/// writes of the largest operation count against the limit of the servers.
-const POINTERS: usize = 4;
+/// How many pointers to commands a deletion beside other operations deletes in the same write. Few, because the writes of
+/// the largest operation count against the limit of the servers.
+pub(crate) const POINTERS: usize = 4;
 
 /// The task, the time and the place of one operation in the numbers of the revision.
 pub(crate) struct At<'a> {
@@ -24,6 +24,8 @@ pub(crate) struct At<'a> {
     pub(crate) now: Timestamp,
     pub(crate) place: u32,
     pub(crate) by: Option<&'a Author>,
+    /// How many pointers to commands the deletion of a task deletes in the same write.
+    pub(crate) pointers: usize,
 }
 
 /// What one operation puts into the write.
@@ -41,7 +43,13 @@ impl Edits {
         before: &Before,
         at: At<'_>,
     ) -> Result<OperationEdit, Error> {
-        let At { id, now, place, by } = at;
+        let At {
+            id,
+            now,
+            place,
+            by,
+            pointers,
+        } = at;
         let (keys, found) = (self.access().keys(), before.found(id));
         let mut item = Item::of(id).at(place, 1).by(by);
         let mut left = None;
@@ -57,14 +65,14 @@ impl Edits {
             }
             Step::Submit { task, replaces } => {
                 let old = replaces.then_some(found);
-                left = self.submit(&mut item, task, old, now, POINTERS).await?;
+                left = self.submit(&mut item, task, old, now, pointers).await?;
                 self.take_key(&mut item, task, before, now)?;
                 Done::Submitted(Submitted::New).into()
             }
             Step::Send(send) => {
                 let mut edit = Edit::new(keys, id, &mut item);
                 // Otherwise the same message submits the task, and that part compares its key.
-                if found.task.is_some() {
+                if found.task.is_some() || before.is_assumed {
                     edit.when_there(Of::Task);
                 }
                 edit.put_command(&Sent {
@@ -77,7 +85,7 @@ impl Edits {
                 Kept::Place { place }
             }
             Step::Delete(delete) => {
-                let deleted = self.delete(&mut item, id, found, (POINTERS, delete.force));
+                let deleted = self.delete(&mut item, id, found, (pointers, delete.force));
                 left = Some(deleted.await?);
                 Edit::new(keys, id, &mut item).note_deleted(found, now)?;
                 Done::Deleted.into()

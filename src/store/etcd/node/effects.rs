@@ -7,7 +7,7 @@ use windlass_statemachine::TaskId;
 use crate::store::{
     Error, Limits, Operation, Transaction,
     etcd::{
-        edits::{At, Before, Edits, Leftover},
+        edits::{At, Before, Edits, Leftover, POINTERS},
         write::{Item, transaction as beside},
     },
     rules::{effects, transaction::Bounds},
@@ -55,7 +55,13 @@ impl Effects {
         let bounds = Bounds { max_bytes, now };
         let steps = effects::decide(effects, own.task, &mut before.facts, bounds)?;
         let by = effects.author();
-        let at = |id, place| At { id, now, place, by };
+        let at = |id, place| At {
+            id,
+            now,
+            place,
+            by,
+            pointers: POINTERS,
+        };
         let ids = effects.operations().iter().map(Operation::task);
         let parts: Vec<_> = steps
             .iter()

@@ -1,18 +1,19 @@
-//! Transactions of several operations and guards.
+//! Transactions of clients, also those of a single operation.
 //!
-//! A try reads everything that the transaction names, the rules decide, and one item writes all
-//! changes if nothing has changed since the read. The item also writes a record with the results,
-//! which a repeat returns, and so does a try after one without an answer.
+//! A try reads everything that the transaction names, the rules decide, and one item writes all changes if nothing has
+//! changed since the read. The item also writes a record with the results, which a repeat returns, and so does a try after
+//! one without an answer. An operation that is [alone](Transaction::is_alone) needs no record: its task shows whether a try
+//! was applied ([`lost`](super::lost)).
 
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use windlass_statemachine::{TaskId, TransactionId};
+use windlass_statemachine::{Command, TaskId, TransactionId};
 
-use super::record_lease::RecordLease;
+use super::{lost::LostTries, record_lease::RecordLease};
 use crate::store::{
     Applied, Error, Limits, Operation, Require, Transaction,
     etcd::{
-        edits::{At, Before, Edits, Leftover},
+        edits::{At, Before, Edits, Leftover, OperationEdit, POINTERS},
         read::Access,
         schema::{
             numbers::PLACES,
@@ -26,9 +27,9 @@ use crate::store::{
     },
 };
 
-const OPERATION: &str = "apply a transaction";
 /// How often a transaction is tried while its tasks change.
 const TRIES: usize = 50;
+
 /// Applies transactions.
 pub(crate) struct Transactions {
     pub(crate) edits: Edits,
@@ -43,7 +44,60 @@ impl Transactions {
 
     /// Applies a transaction, once for its id.
     pub(crate) async fn apply(&self, transaction: Transaction) -> Result<Applied, Error> {
+        match transaction.is_alone() {
+            true => self.apply_alone(&transaction).await,
+            // Boxed to keep the future of a submit small.
+            false => Box::pin(self.apply_recorded(transaction)).await,
+        }
+    }
+
+    /// Applies an operation without a record.
+    async fn apply_alone(&self, transaction: &Transaction) -> Result<Applied, Error> {
+        let (access, clearing) = (self.access(), &self.edits.clearing);
+        let verb = transaction.verb();
+        let mut tries = Tries::new(&access.pipeline, verb);
+        let mut lost = LostTries::default();
+        let mut is_first = true;
+        loop {
+            let now = access.now();
+            let is_assumed = std::mem::take(&mut is_first) && may_be_assumed(transaction, now);
+            let mut before = match is_assumed {
+                true => Before::assumed(transaction),
+                false => Box::pin(Before::read(&self.edits, transaction, None, verb)).await?,
+            };
+            for operation in transaction.operations() {
+                if let Some(done) = lost.applied(operation, before.found(operation.task())) {
+                    return Ok(done.into());
+                }
+            }
+            let max_bytes = self.limits.max_bytes;
+            let steps = decide(transaction, &mut before.facts, Bounds { max_bytes, now })?;
+            if let [Step::Known(done)] = steps.as_slice() {
+                return Ok(done.clone().into());
+            }
+            let place = access.pipeline.places(1);
+            let pointers = clearing.pointers_at_once();
+            let parts = self.parts(transaction, &steps, &before, (now, place, pointers));
+            let Some(part) = parts.await?.pop() else {
+                return Ok(Vec::new().into());
+            };
+            match tries.write(part.item).await? {
+                Wrote::At(at) => {
+                    if let (Some(left), Some(task)) = (part.left, transaction.tasks().next()) {
+                        clearing.drop_pointers(task, left).await;
+                    }
+                    return Ok(applied(&[part.kept], at));
+                }
+                Wrote::Nothing => {}
+                Wrote::Unknown => lost.note(&steps, now, place),
+            }
+        }
+    }
+
+    /// Applies a transaction with a record of it.
+    async fn apply_recorded(&self, transaction: Transaction) -> Result<Applied, Error> {
         let access = self.access();
+        let verb = "apply a transaction";
         let id = match transaction.id() {
             Some(id) => id.clone(),
             // Only for this call: it shows what a try without an answer has done.
@@ -52,17 +106,17 @@ impl Transactions {
         let most = access.capacity().transaction();
         let most = most.min(self.limits.max_operations);
         rules::transaction::check(&transaction, "etcd", most)?;
-        let tries = Tries::new(&access.pipeline, OPERATION);
+        let tries = Tries::new(&access.pipeline, verb);
         let mut tries = tries.at_most(TRIES).renewing();
         let mut left = Vec::new();
         // The first try of a transaction that only submits reads nothing: it compares that the ids
         // are free.
-        let mut unread = is_of_new_tasks(&transaction);
+        let mut is_first = is_of_new_tasks(&transaction);
         let applied = loop {
-            let is_unread = std::mem::take(&mut unread);
-            let mut before = match is_unread {
-                true => Before::default(),
-                false => Before::read(&self.edits, &transaction, Some(&id), OPERATION).await?,
+            let is_assumed = std::mem::take(&mut is_first);
+            let mut before = match is_assumed {
+                true => Before::assumed(&transaction),
+                false => Before::read(&self.edits, &transaction, Some(&id), verb).await?,
             };
             let repeated = |kv| {
                 let (applied, fingerprint) = read_record(kv)?;
@@ -76,12 +130,12 @@ impl Transactions {
             let steps = match decide(&transaction, &mut before.facts, Bounds { max_bytes, now }) {
                 Ok(steps) => steps,
                 // Before the tasks are read, not every reason is known.
-                Err(_) if is_unread => continue,
+                Err(_) if is_assumed => continue,
                 Err(refused) => {
                     // The transaction may have been applied since its record was read; its tasks
                     // then differ.
                     let key = access.keys().transaction(&id);
-                    if let Some(record) = access.reader.key(&key, OPERATION).await? {
+                    if let Some(record) = access.reader.key(&key, verb).await? {
                         break repeated(&record)?;
                     }
                     self.check_room(&transaction, now).await?;
@@ -89,7 +143,7 @@ impl Transactions {
                 }
             };
             let lease = self.record_lease.lease().await;
-            let lease = lease.map_err(|fault| fault.into_error(OPERATION))?;
+            let lease = lease.map_err(|fault| fault.into_error(verb))?;
             let of = Of {
                 transaction: &transaction,
                 id: &id,
@@ -119,7 +173,7 @@ impl Transactions {
             return Ok(());
         }
         let transaction = &transaction.clone().without_never();
-        let mut before = Before::read(&self.edits, transaction, None, OPERATION).await?;
+        let mut before = Before::read(&self.edits, transaction, None, transaction.verb()).await?;
         let max_bytes = self.limits.max_bytes;
         let Ok(steps) = decide(transaction, &mut before.facts, Bounds { max_bytes, now }) else {
             return Ok(());
@@ -134,6 +188,30 @@ impl Transactions {
         let built = self.built(of, &steps, &before).await?;
         let capacity = self.access().capacity();
         built.item.check_room(capacity, "operations")
+    }
+
+    /// Returns what each step writes. The first one has this place in the numbers of the revision.
+    async fn parts(
+        &self,
+        transaction: &Transaction,
+        steps: &[Step<'_>],
+        before: &Before,
+        (now, place, pointers): (Timestamp, u32, usize),
+    ) -> Result<Vec<OperationEdit>, Error> {
+        let by = transaction.author();
+        let operations = transaction.operations().iter();
+        let steps = steps.iter().zip(operations).zip(place..);
+        let parts = steps.map(|((step, operation), place)| {
+            let at = At {
+                id: operation.task(),
+                now,
+                place,
+                by,
+                pointers,
+            };
+            self.edits.operation(step, before, at)
+        });
+        try_join_all(parts).await
     }
 
     /// Returns the item that writes these steps.
@@ -152,17 +230,8 @@ impl Transactions {
         } = of;
         let count = u32::try_from(steps.len()).unwrap_or(PLACES);
         let place = access.pipeline.places(count);
-        let operations = transaction.operations().iter();
-        let by = transaction.author();
-        let at = |id, place| At { id, now, place, by };
-        let steps = steps
-            .iter()
-            .zip(operations.map(Operation::task))
-            .zip(place..);
-        let parts: Vec<_> = steps
-            .map(|((step, id), place)| self.edits.operation(step, before, at(id, place)))
-            .collect();
-        let parts = try_join_all(parts).await?;
+        let parts = self.parts(transaction, steps, before, (now, place, POINTERS));
+        let parts = parts.await?;
         let kept: Vec<Kept> = parts.iter().map(|part| part.kept.clone()).collect();
         let fingerprint = transaction.fingerprint();
         let record = beside::record(access.keys(), (id, fingerprint), &kept, now, lease)?;
@@ -205,4 +274,24 @@ fn is_of_new_tasks(transaction: &Transaction) -> bool {
     let mut guards = transaction.guards().iter();
     operations.all(|operation| matches!(operation, Operation::Submit(_)))
         && guards.all(|guard| guard.require == Require::Absent)
+}
+
+/// Returns whether the first try of an operation reads nothing: its comparisons show whether what it assumes is true.
+fn may_be_assumed(transaction: &Transaction, now: Timestamp) -> bool {
+    transaction
+        .operations()
+        .iter()
+        .all(|operation| match operation {
+            Operation::Submit(_) => true,
+            // How large a result or a payload may be depends on the props of the task.
+            Operation::Send(send) => {
+                let is_small = match &send.command {
+                    Command::Complete { result } => result.is_none(),
+                    Command::Signal(signal) => signal.payload_json().is_none(),
+                    _ => true,
+                };
+                is_small && send.command.check(now).is_ok()
+            }
+            Operation::Delete(_) | Operation::Retry(_) | Operation::Reschedule(_) => false,
+        })
 }

@@ -5,6 +5,7 @@ use crate::planted::within;
 
 const CLAIMABLE: &str = "src/store/etcd/node/claim/claimable.rs";
 const TRANSACTION: &str = "src/store/etcd/tasks/transaction.rs";
+const LOST: &str = "src/store/etcd/tasks/lost.rs";
 
 const DAMAGED: &str = "records that cannot be read";
 
@@ -22,8 +23,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         "submit-without-an-answer-runs-twice",
         "On etcd a submit or a retry whose answer was lost ran its task twice",
         &[within(
-            "src/store/etcd/tasks/submit.rs",
-            "if ⟨found.as_ref().is_some_and(|found| is_of(found, &unknown))⟩ {",
+            LOST,
+            "let is_new = ⟨self.is_of_a_submit(found)⟩;",
             "false",
         )],
     ),
@@ -31,8 +32,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         "retry-without-an-answer-runs-twice",
         "On etcd a submit or a retry whose answer was lost ran its task twice",
         &[within(
-            "src/store/etcd/tasks/retry.rs",
-            "&& ⟨(state.incarnation, state.version) >= tried⟩",
+            LOST,
+            "(⟨of(&is) >= of(tried)⟩).then_some(Done::Retried)",
             "false",
         )],
         "a checker that compares the retries of a task with those that were asked for",
@@ -109,12 +110,12 @@ pub(super) const DEFECTS: &[Defect] = &[
         &[
             within(
                 TRANSACTION,
-                "Before::read(&self.edits, &transaction, ⟨Some(&id)⟩, OPERATION).await?,",
+                "Before::read(&self.edits, &transaction, ⟨Some(&id)⟩, verb).await?,",
                 "None",
             ),
             within(
                 TRANSACTION,
-                "if let Some(record) = ⟨access.reader.key(&key, OPERATION).await?⟩ {",
+                "if let Some(record) = ⟨access.reader.key(&key, verb).await?⟩ {",
                 "None",
             ),
         ],
@@ -133,9 +134,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         "delete-forgets-commands-before-it-succeeds",
         "A failed delete on etcd of a task with more than 60 commands had forgotten some of them",
         &[within(
-            "src/store/etcd/tasks/delete.rs",
-            "match ⟨tries.write(item).await?⟩ {",
-            "{ parts.clearing.drop_pointers(id, std::mem::take(&mut left)).await; tries.write(item).await? }",
+            TRANSACTION,
+            "match ⟨tries.write(part.item).await?⟩ {",
+            "{ if let Some(left) = &part.left { let left = Leftover { read_at: left.read_at, pointers: left.pointers.clone() }; clearing.drop_pointers(transaction.operations()[0].task(), left).await; } tries.write(part.item).await? }",
         )],
     ),
     found(
@@ -151,9 +152,9 @@ pub(super) const DEFECTS: &[Defect] = &[
         "command-id-after-the-time-of-its-sleep",
         "A command id that was sent again after the time of its sleep was rejected as invalid",
         &[within(
-            "src/store/etcd/tasks/command.rs",
-            "let known = ⟨reader.known(&send.id).await?⟩;",
-            "{ rules::command::check(&send.command, 0, self.max_bytes, self.access.now())?; reader.known(&send.id).await? }",
+            "src/store/rules/steps.rs",
+            "match ⟨facts.commands.get(&send.id)⟩ {",
+            "{ command::check(&send.command, 0, bounds.max_bytes, bounds.now)?; facts.commands.get(&send.id) }",
         )],
     ),
     lacks(
