@@ -14,7 +14,8 @@ trap 'stop; rm -r "$dir"' EXIT
 
 post() { # PATH BODY: sends a request, and returns whether it was carried out.
     status=$(printf %s "$2" | jq -c --rawfile secret "$dir/secret" '.secret = $secret' | curl -s --max-time 6 \
-        -o "$answer" -w '%{http_code}' -H "@$dir/token" --data-binary @- "${URL%% *}/v1/workers$1")
+        -o "$answer" -w '%{http_code}' -H "@$dir/token" -H 'Content-Type: application/json' \
+        --data-binary @- "${URL%% *}/v1/workers$1")
     case $status in
     2*) return 0 ;;
     410) stop; held=null; register ;;

@@ -134,7 +134,7 @@ const fn metric(
 pub const METRICS: [Metric; 28] = [
     metric(CLAIMS, MetricKind::Counter, "count", &["kind"], "Claims of tasks under which a handler has started: not those that only carry out a command of an operator, or end a task that has missed a deadline"),
     metric(ABANDONED, MetricKind::Counter, "count", &["kind"], "Claimed tasks whose previous claim was lost with its node or its lease; each costs an attempt"),
-    metric(LATENESS, MetricKind::Histogram, "seconds", &["kind"], "The time from the due time of a task until a node claimed it and started its handler; claims that start none, for a command of an operator, are not in it"),
+    metric(LATENESS, MetricKind::Histogram, "seconds", &["kind"], "The time from when a task could be claimed (its due time, the end of its last claim, or the end of the last task that it waited for) until a node claimed it and started its handler; claims that start none, for a command of an operator, are not in it"),
     metric(RUNNING, MetricKind::Gauge, "count", &["kind"], "Handlers that run in this process"),
     metric(RUN_DURATION, MetricKind::Histogram, "seconds", &["kind"], "The duration of one run of a handler"),
     metric(ATTEMPTS, MetricKind::Counter, "count", &["kind", "outcome"], "Runs of handlers that have ended; `outcome` is `returned`, `failed` (an error or a panic) or `aborted`"),
@@ -190,7 +190,8 @@ pub fn page() -> String {
          The gauges of the namespace (`windlass_tasks`, `windlass_oldest_due_age_seconds`, `windlass_waiting_tasks`, \
          `windlass_available_tasks`, `windlass_inbox_refused_rows`, `windlass_workers`) are set by each node and server, 15 s apart (`Builder::gauges_every`), and have the same values on \
          all of them: take the maximum over the nodes, not the sum. Each node sets \
-         `windlass_oldest_due_age_seconds` of the kinds that it runs, and that of kinds which no node runs. On a store \
+         `windlass_oldest_due_age_seconds` of the kinds that it runs, and that of kinds which no node runs. The former counts a task \
+         whose claim has ended from its due time before that claim, the latter from the end of the claim, as lists do. On a store \
          that keeps no counts (etcd without `memory-index=true`) there is no `windlass_tasks`, no `windlass_waiting_tasks`, no `windlass_available_tasks`, and no age of a kind \
          that no node runs.\n\n\
          Counters begin with 0, so that `increase()` includes the first event: those of a kind when a node with a handler of the \

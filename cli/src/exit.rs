@@ -202,9 +202,13 @@ impl From<store::Error> for Failure {
                 });
                 Self::No(text)
             }
-            store::Error::AlreadyFinished(id) => Self::No(format!(
-                "task '{id}' has ended already; `windlass retry` starts it again, and `windlass submit --replace` uses its \
-                 id for a new task"
+            store::Error::AlreadyFinished {
+                task: id,
+                difference,
+            } => Self::No(format!(
+                "task '{id}' has ended already{}; `windlass retry` starts it again, and `windlass submit --replace` uses its \
+                 id for a new task",
+                difference.map_or_else(String::new, |difference| format!("; {difference}"))
             )),
             store::Error::AlreadyExists { .. }
             | store::Error::ScheduleEnded(_)
@@ -308,7 +312,7 @@ mod tests {
         let id: windlass::TaskId = "a".parse().unwrap();
         for (error, code) in [
             (store::Error::no_task(&id), 3),
-            (store::Error::AlreadyFinished(id.clone()), 1),
+            (store::Error::finished(&id), 1),
             (store::Error::ScheduleEnded(id.clone()), 1),
             (Invalid::new("x", "y").into(), 2),
             (store::Error::not_retried(windlass::StateKind::Runnable), 1),

@@ -125,7 +125,10 @@ async fn table(
                 {
                     NOT_RUN.to_owned()
                 }
-                Some(waits) => waits.to_string(),
+                Some(waits) => match paused_by_command(&standing) {
+                    Some(paused) => format!("{paused}; {waits}"),
+                    None => waits.to_string(),
+                },
                 None => info(record, &standing),
             }),
         ]
@@ -180,6 +183,12 @@ pub(crate) fn paused_text(standing: &Standing<'_>) -> Option<String> {
     standing
         .paused_by
         .map(|paused| format!("paused by {paused}"))
+}
+
+/// Returns who paused a task that its handler has not paused, and why: such a pause and a wait for a signal last at the same time.
+fn paused_by_command(standing: &Standing<'_>) -> Option<String> {
+    let is_command = standing.paused_by.is_some_and(|of| of.command.is_some());
+    paused_text(standing).filter(|_| is_command)
 }
 
 /// Returns a short note on a task: its error, progress, or who paused it.

@@ -24,6 +24,7 @@ mod in_work;
 mod keeping;
 mod key;
 mod listen;
+mod local;
 mod mask;
 mod node_history;
 #[cfg(all(test, feature = "schema"))]

@@ -3,15 +3,14 @@
 use std::{str::FromStr, sync::Arc, time::Duration};
 
 use axum::{
-    body::{Body, Bytes},
+    body::{Body, Bytes, HttpBody},
     extract::{FromRequest, FromRequestParts, Query, Request},
-    http::{StatusCode, request::Parts},
+    http::{HeaderValue, StatusCode, header::CONTENT_TYPE, request::Parts},
 };
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use windlass::{
     Json, Kind,
-    clock::in_local_zone,
     statemachine::{
         plain,
         wire::{read_duration, read_past, read_since},
@@ -19,7 +18,9 @@ use windlass::{
     store::{Filter, StateWord, TimeRange},
 };
 
-use crate::{app::App, problem::Problem};
+use crate::{app::App, local::Local, problem::Problem};
+
+const JSON: &str = "application/json";
 
 /// The parameters that were not read yet. [`end`](Self::end) refuses what is left.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct Params {
     left: Vec<(String, String)>,
     /// The names of the parameters that were read, given or not.
     known: Vec<String>,
+    /// The zone of days and local times.
+    local: Local,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Params {
@@ -38,6 +41,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
         Ok(Self {
             left: pairs.0,
             known: Vec::new(),
+            local: Local::of(parts),
         })
     }
 }
@@ -101,14 +105,14 @@ impl Params {
     }
 
     /// Takes a time of a filter, as the command line reads it: RFC 3339, `yesterday`, `5m ago` or `5m`. Days are those of the
-    /// time zone of this machine.
+    /// time zone that a page has chosen, or of this machine.
     pub(crate) fn past(
         &mut self,
         name: &'static str,
         now: Timestamp,
     ) -> Result<Option<Timestamp>, Problem> {
         let text = self.text(name)?;
-        let read = text.map(|text| read_past(name, &text, &in_local_zone(now)));
+        let read = text.map(|text| read_past(name, &text, &self.local.at(now)));
         Ok(read.transpose()?)
     }
 
@@ -119,7 +123,7 @@ impl Params {
         now: Timestamp,
     ) -> Result<Option<Timestamp>, Problem> {
         let text = self.text(name)?;
-        let read = text.map(|text| read_since(name, &text, &in_local_zone(now)));
+        let read = text.map(|text| read_since(name, &text, &self.local.at(now)));
         Ok(read.transpose()?)
     }
 
@@ -267,8 +271,35 @@ impl<T: Formed> FromRequest<Arc<App>> for Form<T> {
     }
 }
 
-/// Reads a whole body.
+/// Returns whether a type of a body is that of JSON, or of a format that is written in JSON.
+fn is_json(kind: &HeaderValue) -> bool {
+    let kind = kind.to_str().unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default();
+    let kind = kind.trim().to_ascii_lowercase();
+    kind == JSON || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+/// Refuses a body of another type than JSON: browsers send some of them to any server without asking it first. A body without
+/// a type is read as JSON.
+fn check_type(request: &Request<Body>) -> Result<(), Problem> {
+    let kinds = request.headers().get_all(CONTENT_TYPE);
+    let other = kinds.iter().find(|kind| !is_json(kind));
+    match other.filter(|_| !request.body().is_end_stream()) {
+        None => Ok(()),
+        Some(kind) => {
+            let kind = kind.to_str().unwrap_or_default();
+            let detail = format!(
+                "the type of the body is '{kind}'; send JSON, with the header 'Content-Type: {JSON}' (curl: --json in place of -d)"
+            );
+            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            Err(Problem::new(status, "media_type", detail))
+        }
+    }
+}
+
+/// Reads a whole body of JSON.
 pub(crate) async fn whole(request: Request<Body>, app: &Arc<App>) -> Result<Bytes, Problem> {
+    check_type(&request)?;
     let read = Bytes::from_request(request, app).await;
     read.map_err(|error| {
         let status = error.status();
@@ -315,7 +346,7 @@ fn read_props_at(text: &str) -> Result<(String, Json), Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Params, encoded};
+    use super::{Local, Params, encoded};
 
     /// Regression: the refusal named no field.
     #[test]
@@ -323,6 +354,7 @@ mod tests {
         let params = Params {
             left: vec![(String::new(), "mail".to_owned())],
             known: vec!["kind".to_owned()],
+            local: Local::default(),
         };
         let refused = params.end().unwrap_err();
         assert!(

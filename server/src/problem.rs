@@ -9,8 +9,8 @@ use axum::{
 use serde::Serialize;
 use windlass::{CommandId, Invalid, store::Error, wire::RefusalForm, workers::WorkerError};
 
-use of_store::{alone, detail};
-pub(crate) use of_store::{is_id_used, without_text};
+use of_store::{alone, detail, is_of_state};
+pub(crate) use of_store::{is_id_used, of_retry, without_text};
 
 /// An answer that is not a success: `application/problem+json`.
 ///
@@ -260,11 +260,12 @@ impl From<Error> for Problem {
         let error = without_text(error);
         let (status, code) = match &error {
             error if is_id_used(error) => (StatusCode::CONFLICT, "id_used"),
+            error if is_of_state(error) => (StatusCode::CONFLICT, "state"),
             Error::Invalid(invalid) => return invalid.clone().into(),
             Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not_found"),
             Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Error::AlreadyExists { .. } => (StatusCode::CONFLICT, "exists"),
-            Error::AlreadyFinished(_) => (StatusCode::CONFLICT, "finished"),
+            Error::AlreadyFinished { .. } => (StatusCode::CONFLICT, "finished"),
             Error::Claimed(_) => (StatusCode::CONFLICT, "claimed"),
             Error::ScheduleEnded(_) => (StatusCode::CONFLICT, "schedule_ended"),
             Error::NotASchedule { .. } => (StatusCode::CONFLICT, "not_a_schedule"),

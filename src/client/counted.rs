@@ -54,7 +54,7 @@ pub struct KindStats {
     pub ended: u64,
     /// Tasks whose record cannot be read.
     pub quarantined: u64,
-    /// The due time of the first available task, if it is known.
+    /// Since when the first available task could be claimed, if it is known: its due time, or the end of its last claim.
     pub oldest_due: Option<Timestamp>,
     /// Whether an older task may be available. For `oldest_due` SQLite reads only the first 2,000 live
     /// tasks in submit order, and all sleeping tasks that are due.

@@ -209,7 +209,7 @@ impl Schedules {
         for run in live {
             match self.client.command(&run, Command::Kill).await {
                 Ok(_) => killed.push(run),
-                Err(Error::NotFound { .. } | Error::AlreadyFinished(_)) => {}
+                Err(Error::NotFound { .. } | Error::AlreadyFinished { .. }) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -8,7 +8,10 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use jiff::Timestamp;
 use windlass_statemachine::{CommandId, Invalid, Kind, NodeName, StateKind, TaskId};
 
-use super::{NodeCommandId, Refusals, Remedy, model::Copied};
+use super::{
+    NodeCommandId, Refusals, Remedy,
+    model::{Copied, ending},
+};
 
 /// The error behind an error of a store. Clones share it.
 #[derive(Clone)]
@@ -112,7 +115,7 @@ pub enum Error {
     Invalid(#[from] Invalid),
 
     /// A live task or node has that name.
-    #[error("{what} '{name}' exists already{}", exists::ending(difference.as_deref()))]
+    #[error("{what} '{name}' exists already{}", ending(difference.as_deref()))]
     AlreadyExists {
         /// `task` or `node`.
         what: &'static str,
@@ -126,9 +129,15 @@ pub enum Error {
     /// The task has ended. It accepts no commands, and its id can only be used by a submit that
     /// replaces it.
     #[error(
-        "task '{0}' has ended already; retry it to start it again, or let a submit replace it to use its id again"
+        "task '{task}' has ended already{}; retry it to start it again, or let a submit replace it to use its id again",
+        ending(difference.as_deref())
     )]
-    AlreadyFinished(TaskId),
+    AlreadyFinished {
+        /// The task.
+        task: TaskId,
+        /// As of [`AlreadyExists`](Self::AlreadyExists).
+        difference: Option<String>,
+    },
 
     /// A node has claimed the task, or the node that had claimed it has ended without a release: deleting the task would
     /// stop its handler and lose what that returns, or leave it running.

@@ -36,15 +36,15 @@ impl RemoteMetrics {
         node.begin(kinds);
     }
 
-    /// Records a claim of a task that was due at a time. It counts when its run is sent.
+    /// Records a claim of a task that could be claimed since a time. It counts when its run is sent.
     pub(crate) fn claimed(
         &self,
         kind: &Kind,
-        due: Option<Timestamp>,
+        ready: Option<Timestamp>,
         now: Timestamp,
         abandoned: bool,
     ) -> FirstStart {
-        let late = due.and_then(|due| Duration::try_from(now.duration_since(due)).ok());
+        let late = ready.and_then(|ready| Duration::try_from(now.duration_since(ready)).ok());
         self.of(kind).claimed(late, abandoned)
     }
 

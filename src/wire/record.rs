@@ -54,7 +54,7 @@ pub struct RecordForm<'a> {
     /// When a sleeping task wakes; `null` also for a task that waits for other tasks without a
     /// deadline.
     pub until: Option<Timestamp>,
-    /// When the task is due to be claimed.
+    /// When the task is due to be claimed. Of a task whose claim has ended, when that was: `late_seconds` counts from here.
     pub due: Option<Timestamp>,
     /// How many attempts in a row have failed or been abandoned.
     pub attempts: u32,
@@ -221,7 +221,10 @@ impl<'a> RecordForm<'a> {
                 TaskStatus::Sleeping { until } => Some(until).filter(has_time),
                 _ => None,
             }),
-            due: state.and_then(TaskState::due),
+            due: state.and_then(|state| match record.node {
+                Some(_) => state.due(),
+                None => state.ready(),
+            }),
             attempts: state.map_or(0, |s| s.attempts),
             attempts_left: state.and_then(|s| s.attempts_left),
             claims: state.map_or(0, |s| s.claims),

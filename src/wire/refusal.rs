@@ -49,9 +49,17 @@ pub enum ReasonForm<'a> {
     /// The task does not exist.
     Missing,
     /// A task has this id; for a submit, a live task.
-    Exists,
+    Exists {
+        /// How the task differs from the new one, for a submit with `"if_exists":"same"`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        difference: Option<&'a str>,
+    },
     /// The task has ended.
-    Finished,
+    Finished {
+        /// How the task differs from the new one, for a submit with `"if_exists":"same"`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        difference: Option<&'a str>,
+    },
     /// Another task has the unique key of the submitted one.
     #[serde(rename = "not_unique")]
     NotUnique {
@@ -142,8 +150,12 @@ impl<'a> From<&'a Reason> for ReasonForm<'a> {
     fn from(reason: &'a Reason) -> Self {
         match reason {
             Reason::Missing => Self::Missing,
-            Reason::Exists => Self::Exists,
-            Reason::Finished => Self::Finished,
+            Reason::Exists { difference } => Self::Exists {
+                difference: difference.as_deref(),
+            },
+            Reason::Finished { difference } => Self::Finished {
+                difference: difference.as_deref(),
+            },
             Reason::NotUnique { key, task, until } => Self::NotUnique {
                 key,
                 holder: task,

@@ -69,7 +69,7 @@ pub struct KindForm<'a> {
     pub ended: u64,
     /// Tasks whose record cannot be read.
     pub quarantined: u64,
-    /// The due time of the first available task.
+    /// Since when the first available task could be claimed: its due time, or the end of its last claim.
     pub oldest_due: Option<Timestamp>,
     /// The age of `oldest_due`, in whole seconds.
     pub oldest_due_age_seconds: Option<i64>,

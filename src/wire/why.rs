@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use windlass_statemachine::{Kind, TaskState, TaskStatus, state::Skipped};
+use windlass_statemachine::{
+    Kind, TaskState, TaskStatus,
+    state::{Pause, Skipped},
+};
 
 use crate::{
     client::{NotRun, Pausers, Stats, WaitReason},
@@ -175,7 +178,13 @@ impl TaskWhyForm {
             reason: reason.map(|reason| reason.kind().as_str()),
             text: match reason {
                 // What a task has declared itself names no other.
-                Some(reason @ WaitReason::Signal(_)) => Some(reason.to_string()),
+                Some(reason @ WaitReason::Signal(_)) => {
+                    Some(match paused_by(record, sees_errors) {
+                        // An operator has paused it over its wait.
+                        Some(by) if by.command.is_some() => format!("{reason}; paused by {by}"),
+                        _ => reason.to_string(),
+                    })
+                }
                 Some(reason) => sees_others.then(|| reason.to_string()),
                 None => Some(present(record, now, (sees_others, sees_errors))),
             },
@@ -224,12 +233,19 @@ fn present(record: &TaskRecord, now: Timestamp, (sees_nodes, sees_errors): (bool
     }
 }
 
+/// Returns who paused a paused task. A note is hidden with the texts of errors.
+fn paused_by(record: &TaskRecord, sees_errors: bool) -> Option<Pause> {
+    let state = record.state.as_ref().ok()?;
+    let paused = state.paused.as_deref().cloned();
+    let mut by = paused.filter(|_| state.status == TaskStatus::Paused)?;
+    by.note = by.note.filter(|_| sees_errors);
+    Some(by)
+}
+
 /// Returns who paused a task, and what a resume skips. A note is hidden with the texts of errors.
 fn paused(record: &TaskRecord, now: Timestamp, (sees_nodes, sees_errors): (bool, bool)) -> String {
     let mut text = "it is paused until it is resumed".to_owned();
-    let state = record.state.as_ref().ok();
-    if let Some(mut by) = state.and_then(|state| state.paused.clone()) {
-        by.note = by.note.filter(|_| sees_errors);
+    if let Some(by) = paused_by(record, sees_errors) {
         text += &format!("; paused by {by}");
     }
     match record.skipped(now) {

@@ -237,7 +237,9 @@ impl Turn {
 
     fn won(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, view: &TaskView, claimed: Claimed) {
         let (kind, now) = (&claimed.task.kind, desk.now());
-        let first_start = desk.metrics.claimed(kind, view.due, now, claimed.abandoned);
+        let first_start = desk
+            .metrics
+            .claimed(kind, claimed.ready, now, claimed.abandoned);
         if !self.speaks {
             // The next request reads it.
             return;

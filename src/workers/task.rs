@@ -131,6 +131,7 @@ impl RemoteTask {
             order,
             state,
             commands,
+            ready: _,
             abandoned,
             over_limit,
         } = claimed;

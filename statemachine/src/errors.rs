@@ -121,7 +121,8 @@ impl ErrorEntry {
     /// assert!(!failed("exit code 2").has_fingerprint(&print));
     /// ```
     pub fn has_fingerprint(&self, print: &str) -> bool {
-        self.fingerprint() == print || crate::fingerprint::earlier(&self.error) == print
+        self.fingerprint() == print
+            || crate::fingerprint::earlier(&self.error).contains(&print.to_owned())
     }
 
     /// Returns whether [`TaskState::claimed`](crate::TaskState::claimed) recorded the error because the

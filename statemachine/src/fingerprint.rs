@@ -1,6 +1,6 @@
 //! [`fingerprint`]: groups errors that differ only in their numbers, ids and paths.
 
-use std::hash::Hasher;
+use std::{borrow::Cow, hash::Hasher};
 
 use fnv::FnvHasher;
 
@@ -10,7 +10,8 @@ const COUNTED: usize = 1000;
 /// Returns the fingerprint of an error text: 12 hexadecimal digits. Texts that differ only in numbers, ids and paths have
 /// the same fingerprint.
 ///
-/// A word with a digit counts as an id or a number, a word with a `/` or `\` as a path. The number after `exit code` or
+/// A word with a digit counts as an id or a number, a word with a `/` or `\` as a path, and what stands in quotes after the word
+/// `task` as an id: `task 'ann'`. The number after `exit code` or
 /// `exit status` is kept, because it says what went wrong. Case, white space and everything
 /// after the first 1,000 characters are ignored. A later version may group errors differently: a program that keeps
 /// fingerprints cannot compare them with those of that version.
@@ -27,12 +28,36 @@ const COUNTED: usize = 1000;
 /// assert_ne!(fingerprint("exit code 1"), fingerprint("exit code 2"));
 /// ```
 pub fn fingerprint(error: &str) -> String {
-    hashed(normal(error, Codes::Kept))
+    hashed(normal(&without_ids(error), Codes::Kept))
 }
 
-/// Returns the fingerprint that programs gave a text before they kept exit codes. A store may still have tasks under it.
-pub(crate) fn earlier(error: &str) -> String {
-    hashed(normal(error, Codes::Masked))
+/// Returns the fingerprints that programs gave a text before they took what stands in quotes after `task` for an id, and before
+/// they kept exit codes. A store may still have tasks under them.
+pub(crate) fn earlier(error: &str) -> [String; 2] {
+    [Codes::Kept, Codes::Masked].map(|codes| hashed(normal(error, codes)))
+}
+
+/// Returns a text with a number in the place of each id of a task. An id may have no digit, and may have several words.
+fn without_ids(error: &str) -> Cow<'_, str> {
+    const TASK: &str = "task '";
+    let mut parts = error.split(TASK);
+    let first = parts.next().unwrap_or_default();
+    let mut ids = parts.clone().filter(|part| part.contains('\''));
+    if ids.next().is_none() {
+        return Cow::Borrowed(error);
+    }
+    let mut text = first.to_owned();
+    for part in parts {
+        text.push_str(TASK);
+        match part.split_once('\'') {
+            Some((_, rest)) => {
+                text.push_str("0'");
+                text.push_str(rest);
+            }
+            None => text.push_str(part),
+        }
+    }
+    Cow::Owned(text)
 }
 
 /// What becomes of exit codes.
@@ -91,7 +116,8 @@ mod tests {
     use super::*;
 
     fn words(error: &str) -> String {
-        normal(error, Codes::Kept).collect::<Vec<_>>().join(" ")
+        let error = without_ids(error);
+        normal(&error, Codes::Kept).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -100,6 +126,12 @@ mod tests {
             ("timed out after 30s", "timed out after 0"),
             ("Timed  out\nafter 1.5 s.", "timed out after 0 s"),
             ("task 'invoice-17' is gone", "task 0 is gone"),
+            (
+                "task 'ann lee' waits for task 'b'",
+                "task 0 waits for task 0",
+            ),
+            ("no such task 'ann", "no such task ann"),
+            ("no task: 'ann'", "no task ann"),
             ("no 0190c2a4-7e31-7abc-8def-0123456789ab", "no 0"),
             ("open /data/a b.csv: denied", "open / b.csv denied"),
             ("GET https://a.b/c?d=e: refused", "get https / d e refused"),
@@ -130,7 +162,24 @@ mod tests {
             fingerprint("Exit code: 1, no room")
         );
         // As stores keep them from earlier programs.
-        assert_eq!(earlier(one), earlier(two));
+        assert_eq!(earlier(one)[1], earlier(two)[1]);
+    }
+
+    /// Regression: tasks that did not run because of tasks `a` and `b-2` were two groups.
+    #[test]
+    fn errors_that_name_other_tasks_are_the_same_error() {
+        let text =
+            |id| format!("could not run: task '{id}' has to complete first (after_ok) and failed");
+        let print = fingerprint(&text("fetch"));
+        for id in ["fetch-2", "parse", "ann lee", "7"] {
+            assert_eq!(fingerprint(&text(id)), print, "{id}");
+        }
+        assert!(!earlier(&text("fetch")).contains(&print));
+        assert_eq!(earlier(&text("fetch-2"))[0], earlier(&text("parse-3"))[0]);
+        assert_ne!(
+            print,
+            fingerprint(&text("fetch").replace("failed", "was killed"))
+        );
     }
 
     #[test]

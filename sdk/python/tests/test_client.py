@@ -62,8 +62,11 @@ def test_every_request_of_the_api_has_a_method(server: Server) -> None:
     client.transaction([{"op": "submit", "kind": "a", "id": "m1"}])
     client.kill("m2")
     client.delete("m1")
-    with pytest.raises(windlass.ApiError):
+    with pytest.raises(windlass.ApiError, match="is runnable; retry starts only tasks that have ended") as live:
         client.retry("m0")
+    # The request is right; the state of the task is not.
+    assert (live.value.status, live.value.code, live.value.field) == (409, "state", "state")
+    assert not isinstance(live.value, windlass.Invalid)
     # Schedules
     spec = {"run": {"kind": "a"}, "cron": ["30 2 * * *"]}
     assert client.create_schedule("nightly", spec)["id"] == "nightly"

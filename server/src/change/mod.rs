@@ -24,7 +24,7 @@ use crate::{
     app::App,
     key::KEY,
     mask::{Hiding, veiled},
-    problem::{Problem, is_id_used},
+    problem::{Problem, is_id_used, of_retry},
 };
 
 /// The operations of a request, checked against the scope of its caller.
@@ -289,7 +289,7 @@ impl<'a> Change<'a> {
             return Ok(applied?);
         }
         applied.map_err(|error| match error {
-            Error::NotUnique { .. } | Error::AlreadyExists { .. } | Error::AlreadyFinished(_) => taken(),
+            Error::NotUnique { .. } | Error::AlreadyExists { .. } | Error::AlreadyFinished { .. } => taken(),
             error if is_id_used(&error) => Problem::from(error).of_used_id(),
             Error::Refused(_) => Problem::new(
                 StatusCode::CONFLICT,
@@ -310,20 +310,20 @@ fn of_one(error: Error) -> Error {
     let is_taken = |one: &Refusal| {
         matches!(
             one.reason,
-            Reason::Exists | Reason::Finished | Reason::NotUnique { .. }
+            Reason::Exists { .. } | Reason::Finished { .. } | Reason::NotUnique { .. }
         )
     };
     let mut all = refusals.iter();
     match (all.next(), all.next()) {
         (Some(one), _) if refusals.iter().all(is_taken) => Error::task_exists(&one.task),
-        (Some(Refusal { reason, .. }), None) => match reason {
+        (Some(one @ Refusal { reason, .. }), None) => match reason {
             Reason::Invalid(invalid) => invalid.clone().into(),
             Reason::TooLarge {
                 field,
                 bytes,
                 limit,
             } => Error::too_large(field, *bytes, *limit),
-            _ => error,
+            _ => of_retry(one).unwrap_or(error),
         },
         _ => error,
     }

@@ -12,7 +12,7 @@ use axum::{
 use serde::de::DeserializeOwned;
 use tower_service::Service;
 
-use crate::{auth::Caller, in_work::Held, problem::Problem};
+use crate::{auth::Caller, in_work::Held, local::Local, problem::Problem};
 
 /// The most bytes of an answer that a page reads: more than the largest page of a list has.
 const MOST: usize = 32 << 20;
@@ -33,6 +33,8 @@ pub(super) struct Api {
     pub(super) caller: Arc<Caller>,
     /// What the request of the page holds: what it asks for waits in its place.
     pub(super) held: Option<Arc<Held>>,
+    /// The zone in which the page shows times, and reads those that are typed into it.
+    pub(super) local: Local,
 }
 
 /// Why a page cannot be shown: the answer of the API, which [`as_page`](super::refused::as_page) makes a page of.
@@ -87,6 +89,7 @@ impl Api {
             .body(body)
             .map_err(unreadable)?;
         request.extensions_mut().insert(self.caller.clone());
+        request.extensions_mut().insert(self.local.clone());
         if let Some(held) = &self.held {
             request.extensions_mut().insert(held.clone());
         }

@@ -1,5 +1,11 @@
 //! The command lines that give the same as a page.
 
+use jiff::{
+    Zoned,
+    tz::{Offset, TimeZone},
+};
+use windlass::statemachine::wire::read_past;
+
 /// The options of `windlass list` that have another name, or no value.
 const RENAMED: [(&str, &str); 10] = [
     ("order", "--sort"),
@@ -13,6 +19,40 @@ const RENAMED: [(&str, &str); 10] = [
     ("quarantined", "--quarantined"),
     ("reversed", "--reverse"),
 ];
+
+/// The parameters that are times.
+const TIMES: [&str; 7] = [
+    "since",
+    "from",
+    "to",
+    "submitted_from",
+    "submitted_until",
+    "ended_from",
+    "ended_until",
+];
+
+/// Returns parameters as programs in any time zone read them: a day or a local time, which a page reads in the zone of `now`, as
+/// the time that it means there.
+pub(super) fn in_any_zone(params: &[(String, String)], now: &Zoned) -> Vec<(String, String)> {
+    // No zone has the same day and time as one an hour beside it.
+    let other = now.offset().seconds()
+        + if now.offset().seconds() > 0 {
+            -3600
+        } else {
+            3600
+        };
+    let other = Offset::from_seconds(other).map_or(TimeZone::UTC, Offset::to_time_zone);
+    let other = now.timestamp().to_zoned(other);
+    let named = |(name, value): &(String, String)| {
+        let read = |now: &Zoned| read_past("time", value, now).ok();
+        let here = read(now).filter(|here| Some(*here) != read(&other));
+        let is_time = TIMES.contains(&name.as_str());
+        let absolute = here.filter(|_| is_time);
+        let value = absolute.map_or_else(|| value.clone(), |at| at.to_string());
+        (name.clone(), value)
+    };
+    params.iter().map(named).collect()
+}
 
 /// Returns a word as a shell takes it.
 pub(super) fn quoted(word: &str) -> String {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
-use windlass::{clock::in_local_zone, statemachine::wire::read_since};
+use windlass::statemachine::wire::read_since;
 
 use super::{
     Answer, cli,
@@ -74,8 +74,7 @@ pub(super) async fn show(page: Page) -> Answer {
         all = all.with("ended_from", since);
     }
     // The lists and operations of a group have the same bound, as a time that does not move on.
-    let now = in_local_zone(Timestamp::now());
-    let from = since.and_then(|since| read_since("since", since, &now).ok());
+    let from = since.and_then(|since| read_since("since", since, &page.local_now()).ok());
     let from = from.map(|from| from.to_string());
     let body = html! {
         h1 { "Failures" }
@@ -92,6 +91,7 @@ pub(super) async fn show(page: Page) -> Answer {
             @if let Some(kind) = kind { input type="hidden" name="kind" value=(kind); }
             label { "Failed since"
                 input name="since" value=(since.unwrap_or_default()) placeholder="1h ago" maxlength="60" autocomplete="off";
+                (page.typed_zone())
             }
             button { "Show" }
         }
@@ -101,7 +101,7 @@ pub(super) async fn show(page: Page) -> Answer {
     };
     Ok(page.show(
         (Place::Failures, "Failures"),
-        &cli::list("failures", &query.0),
+        &cli::list("failures", &cli::in_any_zone(&query.0, &page.local_now())),
         &body,
     ))
 }

@@ -7,7 +7,7 @@ use axum::{
     http::{StatusCode, Uri, header, request::Parts},
     response::{IntoResponse, Response},
 };
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::{Timestamp, Zoned, tz::TimeZone};
 use maud::{Markup, html};
 use windlass::store::{Error, Filter};
 
@@ -22,6 +22,7 @@ use crate::{
     access::Reader,
     app::App,
     auth::{Caller, Role},
+    local::Local,
     mask::Hiding,
     problem::Problem,
 };
@@ -108,14 +109,15 @@ impl FromRequestParts<Arc<App>> for Page {
             let status = StatusCode::INTERNAL_SERVER_ERROR;
             Problem::new(status, "unusable", "the pages have no routes")
         };
+        let (zone_name, zone) = zone::of(&parts.headers);
         let api = Api {
+            local: Local::chosen(&zone),
             routes: routes.ok_or_else(missing)?,
             caller: by.caller().clone(),
             held: parts.extensions.get().cloned(),
         };
         let whole = parts.extensions.get::<OriginalUri>();
         let uri = whole.map_or_else(|| parts.uri.clone(), |whole| whole.0.clone());
-        let (zone_name, zone) = zone::of(&parts.headers);
         let hiding = by.hiding().await.ok();
         Ok(Self {
             api,
@@ -134,6 +136,16 @@ impl FromRequestParts<Arc<App>> for Page {
 }
 
 impl Page {
+    /// Names the zone in which a form reads days and local times, beside its field.
+    pub(super) fn typed_zone(&self) -> Markup {
+        html! { span.dim { "in " (self.zone_name) } }
+    }
+
+    /// Returns a time in the zone that is chosen.
+    pub(super) fn local_now(&self) -> Zoned {
+        self.api.local.at(self.now)
+    }
+
     pub(super) fn caller(&self) -> &Caller {
         self.by.caller()
     }

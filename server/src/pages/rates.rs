@@ -20,23 +20,35 @@ pub(super) fn show(page: &Page, summary: &Summary) -> Markup {
                     th { "Last" } th.number { "Started/s" } th.number { "Completed/s" } th.number { "Failed attempts/s" }
                     th.number { "Late p50" } th.number { "Late p99" }
                 } }
-                tbody { @for window in &summary.windows { (row(window)) } }
+                tbody { @for window in &summary.windows { (row(window, has_more(summary, window))) } }
             }
         }
         @if let Some(window) = longest { (failing(page, window)) }
     }
 }
 
-fn row(window: &Window) -> Markup {
+/// Returns whether a window covers more time than the shorter ones. Just after the start all cover the same time.
+fn has_more(summary: &Summary, window: &Window) -> bool {
+    let shorter = summary.windows.iter();
+    let shorter = shorter.take_while(|of| of.name != window.name);
+    shorter.last().is_none_or(|of| of.seconds < window.seconds)
+}
+
+/// Shows a window, without its counts if a shorter window has the same.
+fn row(window: &Window, is_told: bool) -> Markup {
     let of = &window.per_second;
     html! {
         tr data-key=(window.name) {
             td { (window.name) }
-            td.number { (rate(of.started)) }
-            td.number { (rate(of.completed)) }
-            td.number { (rate(of.failed_attempts)) }
-            td.number { (late(window.lateness.p50_seconds)) }
-            td.number { (late(window.lateness.p99_seconds)) }
+            @if is_told {
+                td.number { (rate(of.started)) }
+                td.number { (rate(of.completed)) }
+                td.number { (rate(of.failed_attempts)) }
+                td.number { (late(window.lateness.p50_seconds)) }
+                td.number { (late(window.lateness.p99_seconds)) }
+            } @else {
+                @for _ in 0..5 { td.number { "–" } }
+            }
         }
     }
 }

@@ -55,6 +55,7 @@ pub(super) async fn show(page: Page, Path(id): Path<String>) -> Answer {
                 |(name, _): &&(String, String)| ["from", "to"].contains(&name.as_str());
             let mut options: Vec<_> = query.0.iter().filter(of_backfill).cloned().collect();
             options.retain(|(_, value)| !value.trim().is_empty());
+            let mut options = cli::in_any_zone(&options, &page.local_now());
             options.push(("id".to_owned(), record.id.clone()));
             let all = if query.get("all").is_some() {
                 " --all"

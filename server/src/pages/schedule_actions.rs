@@ -111,8 +111,8 @@ pub(super) fn offer(page: &Page, record: &Record) -> Markup {
             details data-key="backfill" {
                 summary { "Backfill…" }
                 form.box action=(path) {
-                    label { "From " input name="from" required placeholder="2d ago" maxlength="64" autocomplete="off"; }
-                    label { "To " input name="to" placeholder="now" maxlength="64" autocomplete="off"; }
+                    label { "From " input name="from" required placeholder="2d ago" maxlength="64" autocomplete="off"; (page.typed_zone()) }
+                    label { "To " input name="to" placeholder="now" maxlength="64" autocomplete="off"; (page.typed_zone()) }
                     label { input type="checkbox" name="all" value="true"; " also times whose run has ended" }
                     button { "Show the runs" }
                 }

@@ -61,7 +61,11 @@ pub(super) async fn show(page: Page) -> Answer {
             }
         }
     };
-    Ok(page.show((Place::Tasks, "Tasks"), &cli::list("list", &asked.0), &body))
+    Ok(page.show(
+        (Place::Tasks, "Tasks"),
+        &cli::list("list", &cli::in_any_zone(&asked.0, &page.local_now())),
+        &body,
+    ))
 }
 
 fn is_flag(name: &str) -> bool {

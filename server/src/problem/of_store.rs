@@ -1,6 +1,6 @@
 //! The errors of a store as answers show them.
 
-use windlass::store::{Error, Reason, Refusals};
+use windlass::store::{Error, Part, Reason, Refusal, Refusals};
 
 /// Returns whether an error says that the id of a transaction or of a command was used with another content. A store gets ids
 /// that are valid, so its errors about them say nothing else.
@@ -13,6 +13,12 @@ pub(crate) fn is_id_used(error: &Error) -> bool {
         ),
         _ => false,
     }
+}
+
+/// Returns whether an error says that the present state of a task or schedule does not allow an operation: a retry of a live
+/// task, a resume of a schedule that is not paused. The states of a filter are checked before a store gets them.
+pub(super) fn is_of_state(error: &Error) -> bool {
+    matches!(error, Error::Invalid(invalid) if invalid.field() == "state")
 }
 
 /// Returns an error without the reason why a record cannot be read, which may quote a value that is masked. The task itself
@@ -50,8 +56,15 @@ pub(super) fn alone(refusals: &Refusals) -> Option<Error> {
     let name = one.task.to_string();
     Some(match &one.reason {
         Reason::Missing => Error::NotFound { what: "task", name },
-        Reason::Exists => Error::task_exists(&one.task),
-        Reason::Finished => Error::AlreadyFinished(one.task.clone()),
+        Reason::Exists { difference } => Error::AlreadyExists {
+            what: "task",
+            name,
+            difference: difference.clone(),
+        },
+        Reason::Finished { difference } => Error::AlreadyFinished {
+            task: one.task.clone(),
+            difference: difference.clone(),
+        },
         Reason::Claimed => Error::Claimed(one.task.clone()),
         Reason::NotUnique { key, task, until } => Error::NotUnique {
             key: key.clone(),
@@ -64,8 +77,18 @@ pub(super) fn alone(refusals: &Refusals) -> Option<Error> {
             bytes,
             limit,
         } => Error::too_large(field, *bytes, *limit),
-        _ => return None,
+        _ => return of_retry(one),
     })
+}
+
+/// Returns the error of a retry of a live task, if a refusal is one: no other operation needs an ended task.
+pub(crate) fn of_retry(one: &Refusal) -> Option<Error> {
+    let Reason::State { is, required } = &one.reason else {
+        return None;
+    };
+    let is_operation = matches!(one.part, Part::Operation(_));
+    let needs_end = required.iter().all(|state| state.is_terminal());
+    (is_operation && needs_end).then(|| Error::not_retried(*is))
 }
 
 /// Returns the text of an error, with what a request can do about it.
@@ -74,7 +97,7 @@ pub(super) fn detail(error: &Error) -> String {
         Error::AlreadyExists { what: "task", .. } => {
             "; with \"if_exists\":\"same\" it counts as submitted, with \"replace-waiting\" one that waits gets the new props"
         }
-        Error::AlreadyFinished(_) => {
+        Error::AlreadyFinished { .. } => {
             " (POST /v1/tasks/ID/retry, or a submit with \"if_exists\":\"replace-finished\")"
         }
         Error::Claimed(_) => " (DELETE /v1/tasks/ID?force=true)",

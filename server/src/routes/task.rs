@@ -174,7 +174,7 @@ pub(super) async fn patch(
     let state = record.state?;
     if state.code().is_terminal() {
         // Also for a patch that would change nothing.
-        return Err(windlass::store::Error::AlreadyFinished(id).into());
+        return Err(windlass::store::Error::finished(&id).into());
     }
     let before = Patched {
         props: record.task.props,

@@ -59,6 +59,64 @@ async fn the_rest_of_a_body_is_read_when_its_request_is_refused() {
     assert!(read.expect("the body is dropped in time").is_err());
 }
 
+/// Regression: a body of the type `text/plain`, which a page of any site may send without asking, was read as JSON.
+#[tokio::test]
+async fn a_body_of_another_type_than_json_is_refused() {
+    let kit = Kit::new().await;
+    kit.submit("a", "k").await;
+    let send = async |line: &str, kind: &str, body: &'static str| {
+        let mut request = request(&kit.admin, line, body);
+        let kind = kind.parse().unwrap();
+        request.headers_mut().insert("content-type", kind);
+        kit.send(request).await
+    };
+    let index = kit.get("/v1").await.json();
+    let requests = index["requests"].as_array().unwrap().iter();
+    let with_body = requests.filter(|one| one["bodies"].is_array());
+    let lines = with_body.map(|one| {
+        let text = |field: &str| one[field].as_str().unwrap().to_owned();
+        let line = format!("{} {}", text("method"), text("path"));
+        line.replace("{id}", "a").replace("{name}", "n")
+    });
+    let lines: Vec<String> = lines.collect();
+    assert!(lines.len() > 15, "{lines:?}");
+    for line in lines {
+        for kind in [
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "text/plain;application/json",
+        ] {
+            let refused = send(&line, kind, "{}").await;
+            assert_eq!(refused.status, 415, "{line} {kind}: {}", refused.text);
+            assert_eq!(refused.problem(415), "media_type");
+            let detail = refused.json()["detail"].to_string();
+            let is_patch = line.starts_with("PATCH /v1/tasks/");
+            let wanted = match is_patch {
+                true => "'Content-Type: application/json-patch+json'",
+                false => "'Content-Type: application/json'",
+            };
+            assert!(detail.contains(wanted), "{line}: {detail}");
+        }
+    }
+    assert_eq!(
+        kit.get("/v1/tasks").await.json()["tasks"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+    for kind in [
+        "application/json",
+        "Application/JSON; charset=utf-8",
+        "application/vnd.x+json",
+    ] {
+        let sent = send("POST /v1/tasks", kind, r#"{"kind":"k"}"#).await;
+        assert_eq!(sent.status, 201, "{kind}: {}", sent.text);
+    }
+    // Without a body there is nothing to read.
+    let empty = send("POST /v1/tasks/a/signals/n", "text/plain", "").await;
+    assert!(empty.status.is_success(), "{}", empty.text);
+}
+
 /// A client that writes its whole body before it reads the answer.
 #[tokio::test]
 async fn a_client_that_sends_a_large_body_gets_the_answer_that_refuses_it() {

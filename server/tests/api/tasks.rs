@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass::{Client, Message, NewTask, Runner, TaskContext};
-use windlass_server::axum::http::header;
+use windlass_server::{Role, axum::http::header};
 
 use crate::kit::{Kit, request};
 
@@ -204,7 +204,27 @@ async fn tasks_are_rescheduled_deleted_and_retried() {
     assert_eq!(moved.json()["done"], json!({"rescheduled":"sleeping"}));
     assert_eq!(kit.get("/v1/tasks/a").await.json()["priority"], 7);
     let live = kit.call("POST /v1/tasks/a/retry", "").await;
-    assert_eq!(live.problem(400), "invalid");
+    assert_eq!(live.problem(409), "state");
+    let text = "state: is sleeping; retry starts only tasks that have ended or are quarantined; resume it to run it now";
+    assert_eq!(
+        (&live.json()["field"], &live.json()["detail"]),
+        (&json!("state"), &json!(text))
+    );
+    // With a key the retry is a transaction.
+    let mut keyed = request(&kit.admin, "POST /v1/tasks/a/retry", "");
+    let key = "once".parse().unwrap();
+    keyed.headers_mut().insert("idempotency-key", key);
+    let keyed = kit.send(keyed).await;
+    assert_eq!(
+        (keyed.problem(409), keyed.json()),
+        ("state".to_owned(), live.json())
+    );
+    let scoped = kit.token("k", Role::Operate, &["k"]).await;
+    let scoped = kit.call_as(&scoped, "POST /v1/tasks/a/retry", "").await;
+    assert_eq!(scoped.json(), live.json());
+    let retry = r#"{"lines":[{"op":"retry","task":"a"}]}"#;
+    let refused = kit.call("POST /v1/transactions", retry).await;
+    assert_eq!(refused.problem(409), "refused");
     let named = kit.call("POST /v1/tasks/a/retry", r#"{"task":"b"}"#).await;
     assert_eq!(named.field(), "task");
     let gone = kit.call("DELETE /v1/tasks/a", "").await;

@@ -241,7 +241,7 @@ impl Accumulator {
                 continue;
             }
             known.kind = Some(record.task.kind.clone());
-            known.due = match (&state.status, state.due()) {
+            known.due = match (&state.status, state.ready()) {
                 (TaskStatus::Sleeping { until }, _) => Due::From(*until),
                 (_, Some(since)) => Due::Since(since),
                 (_, None) => Due::Never,

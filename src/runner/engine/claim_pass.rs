@@ -165,6 +165,7 @@ impl Engine {
                 if let Some(ahead) = late.filter(|late| late.is_negative() && !view.sleeping) {
                     self.gauges.written_ahead(ahead.unsigned_abs());
                 }
+                let late = claimed.ready.map(|ready| self.now().duration_since(ready));
                 let late = late.and_then(|late| Duration::try_from(late).ok());
                 let metrics = self.metrics.of(&claimed.task.kind);
                 pending.first_start = Some(metrics.claimed(late, claimed.abandoned));
@@ -284,6 +285,7 @@ impl Engine {
             order,
             state,
             commands,
+            ready: _,
             abandoned,
             over_limit,
         } = claimed;

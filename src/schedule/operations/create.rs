@@ -63,9 +63,9 @@ impl Schedules {
     async fn submit_new(&self, task: NewTask) -> Result<TaskId, Error> {
         match self.client.submit(task).await {
             Ok(created) => Ok(created.into_id()),
-            Err(Error::AlreadyFinished(id)) => match self.get(&id).await {
-                Ok(_) => Err(Error::ScheduleEnded(id)),
-                Err(_) => Err(Error::AlreadyFinished(id)),
+            Err(Error::AlreadyFinished { task, difference }) => match self.get(&task).await {
+                Ok(_) => Err(Error::ScheduleEnded(task)),
+                Err(_) => Err(Error::AlreadyFinished { task, difference }),
             },
             Err(error) => Err(error),
         }

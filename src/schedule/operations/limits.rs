@@ -90,6 +90,6 @@ fn new_limits(record: &TaskRecord, spec: &Schedule) -> Option<Vec<Limit>> {
 fn has_started(reason: &Reason) -> bool {
     matches!(
         reason,
-        Reason::Claimed | Reason::Finished | Reason::Missing | Reason::Unreadable(_)
+        Reason::Claimed | Reason::Finished { .. } | Reason::Missing | Reason::Unreadable(_)
     )
 }

@@ -150,7 +150,9 @@ impl Schedules {
                 Err(error) => return Err(error),
             };
             let is_there = |run: &TaskId| {
-                let exists = |reason: &Reason| matches!(reason, Reason::Exists | Reason::Finished);
+                let exists = |reason: &Reason| {
+                    matches!(reason, Reason::Exists { .. } | Reason::Finished { .. })
+                };
                 let mut refusals = refusals.iter();
                 refusals.any(|one| one.task == *run && exists(&one.reason))
             };

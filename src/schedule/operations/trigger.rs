@@ -157,7 +157,7 @@ impl Schedules {
     /// Returns the error for a time that already has a run.
     async fn taken(&self, id: &TaskId, run: &TaskId) -> Result<Error, Error> {
         Ok(match self.found(id, run).await? {
-            Found::Run { has_ended: true } => Error::AlreadyFinished(run.clone()),
+            Found::Run { has_ended: true } => Error::finished(run),
             _ => Error::task_exists(run),
         })
     }

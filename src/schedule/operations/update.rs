@@ -269,7 +269,7 @@ impl Schedules {
 fn is_other(refusal: &Refusal) -> bool {
     matches!(
         refusal.reason,
-        Reason::Exists | Reason::Missing | Reason::Data
+        Reason::Exists { .. } | Reason::Missing | Reason::Data
     )
 }
 

@@ -257,7 +257,7 @@ impl Target<'_> {
                     error @ (Error::TooLarge { .. }
                     | Error::Invalid(_)
                     | Error::AlreadyExists { .. }
-                    | Error::AlreadyFinished(_)),
+                    | Error::AlreadyFinished { .. }),
                 ) => {
                     report.copied -= 1;
                     report.replaced -= u64::from(*replaces);

@@ -15,6 +15,22 @@ impl Error {
         Self::exists("task", new.id.to_string(), there.difference(new))
     }
 
+    /// Returns the error for a task that has ended.
+    pub fn finished(id: &TaskId) -> Self {
+        Self::AlreadyFinished {
+            task: id.clone(),
+            difference: None,
+        }
+    }
+
+    /// Returns the error for an id that an ended task has, with how it differs from the new one.
+    pub(crate) fn other_task_finished(there: &Task, new: &Task) -> Self {
+        Self::AlreadyFinished {
+            task: new.id.clone(),
+            difference: there.difference(new),
+        }
+    }
+
     /// Returns the error for a name that a live node has.
     pub fn node_exists(name: &NodeName) -> Self {
         Self::exists("node", name.to_string(), None)
@@ -27,9 +43,4 @@ impl Error {
             difference,
         }
     }
-}
-
-/// Returns the end of the text of an error about a task that exists.
-pub(super) fn ending(difference: Option<&str>) -> String {
-    difference.map_or_else(String::new, |difference| format!("; {difference}"))
 }

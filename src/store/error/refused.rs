@@ -15,7 +15,10 @@ impl Error {
         };
         match reason {
             Reason::Missing => Self::no_task(task),
-            Reason::Finished => Self::AlreadyFinished(task.clone()),
+            Reason::Finished { difference } => Self::AlreadyFinished {
+                task: task.clone(),
+                difference: difference.clone(),
+            },
             Reason::Unreadable(reason) => Self::corrupt_task(task, reason.clone()),
             Reason::Invalid(invalid) => invalid.clone().into(),
             Reason::TooLarge {
@@ -37,8 +40,8 @@ impl Reason {
     pub(crate) fn of(error: Error) -> Result<Self, Error> {
         Ok(match error {
             Error::NotFound { .. } => Self::Missing,
-            Error::AlreadyExists { .. } => Self::Exists,
-            Error::AlreadyFinished(_) => Self::Finished,
+            Error::AlreadyExists { difference, .. } => Self::Exists { difference },
+            Error::AlreadyFinished { difference, .. } => Self::Finished { difference },
             Error::Claimed(_) => Self::Claimed,
             Error::NotUnique { key, task, until } => Self::NotUnique { key, task, until },
             Error::Corrupt { reason, .. } => Self::Unreadable(reason),

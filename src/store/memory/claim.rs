@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
 use super::{limits::Admission, row::Owner, world::World};
-use crate::store::{ChangeKind, Claim, Claimed, Error, Lease, rules};
+use crate::store::{
+    ChangeKind, Claim, Claimed, Error, Lease,
+    rules::{self, waits::LookedAt},
+};
 
 impl World {
     pub(super) fn claim(
@@ -22,7 +25,8 @@ impl World {
         let Some(row) = self.tasks.get(id) else {
             return Ok(None);
         };
-        let state = self.looked_at(row.state()?, now);
+        let LookedAt { state, ready } = self.looked_at(row.state()?, now);
+        let ready = ready.filter(|_| row.owner.is_none());
         let (claimable, mut over_limit, abandoned) = match row.owner {
             // A lease claims its own task again when it got no answer. Its first claim has already
             // counted the lost claim before it, in the state and in the history; only `abandoned` is returned again.
@@ -81,6 +85,7 @@ impl World {
             order: row.order,
             state,
             commands: row.waiting_commands(),
+            ready,
             abandoned,
             over_limit,
         };

@@ -9,7 +9,10 @@ use super::{
     row::{Row, Saved},
     world::World,
 };
-use crate::store::{TaskView, rules::waits};
+use crate::store::{
+    TaskView,
+    rules::waits::{self, LookedAt},
+};
 
 impl World {
     /// Notifies the watches of each task that waits for this one, because this one has ended, is gone, or
@@ -21,13 +24,16 @@ impl World {
 
     /// Returns the state of a task that is about to be claimed, with the outcomes of the tasks that it
     /// waits for.
-    pub(super) fn looked_at(&self, state: TaskState, now: Timestamp) -> TaskState {
+    pub(super) fn looked_at(&self, state: TaskState, now: Timestamp) -> LookedAt {
         let read = |id: &TaskId| {
-            let row = self.tasks.get(id);
-            Ok::<_, Infallible>(row.map(Row::code))
+            let seen = |row: &Row| waits::Seen {
+                code: row.code(),
+                ended_at: row.ended.map(|(_, at)| at),
+            };
+            Ok::<_, Infallible>(self.tasks.get(id).map(seen))
         };
         match waits::looked_at(state, now, read) {
-            Ok(state) => state,
+            Ok(looked_at) => looked_at,
             Err(never) => match never {},
         }
     }

@@ -39,6 +39,7 @@ fn claimed(row: &Row) -> Option<Claimed> {
         order: row.order,
         state: row.state().ok()?,
         commands: row.waiting_commands(),
+        ready: None,
         abandoned: owner.abandoned,
         over_limit: owner.over_limit,
     })

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use windlass_statemachine::{
     CommitId, Fence, QueuedCommand, Task, TaskId, TaskState, machine::Write,
 };
@@ -49,6 +51,10 @@ pub struct Claimed {
     pub state: TaskState,
     /// The commands in its queue, in order.
     pub commands: Vec<QueuedCommand>,
+    /// Since when it could be claimed ([`TaskState::ready`]); of a task whose wait for others has ended, since the last of
+    /// them ended. How late its start is counts from here. `None` for a paused task, for one whose time is not known, and for
+    /// a claim that was made before.
+    pub ready: Option<Timestamp>,
     /// Whether the previous claim was lost, not released.
     pub abandoned: bool,
     /// Whether a limit of the task is full ([`Task::limits`](windlass_statemachine::Task::limits)). Then the
@@ -65,6 +71,7 @@ impl Claimed {
             order,
             state,
             commands: Vec::new(),
+            ready: None,
             abandoned: false,
             over_limit: false,
         }

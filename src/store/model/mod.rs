@@ -56,6 +56,7 @@ pub use operation::{Done, Submitted};
 pub use order::Order;
 pub use query::{Query, Span, TaskPage};
 pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskRecord};
+pub(super) use refusal::ending;
 pub use refusal::{Part, Reason, Refusal};
 pub use refusals::Refusals;
 pub use remote::{RemoteHandler, RemoteWorker, Speaker};

@@ -39,9 +39,16 @@ pub enum Reason {
     /// The task does not exist.
     Missing,
     /// A task has this id. For a submit: a live task.
-    Exists,
+    Exists {
+        /// How the task differs from the new one ([`Task::difference`](windlass_statemachine::Task::difference)), for a submit
+        /// that accepts the same work ([`IfExists::Same`](super::IfExists::Same)).
+        difference: Option<String>,
+    },
     /// The task has ended.
-    Finished,
+    Finished {
+        /// As of [`Exists`](Self::Exists).
+        difference: Option<String>,
+    },
     /// Another task has the unique key of the submitted one.
     NotUnique {
         /// The key.
@@ -107,6 +114,18 @@ pub enum Reason {
     },
 }
 
+impl Reason {
+    /// Returns the reason that a task with the id exists.
+    pub fn exists() -> Self {
+        Self::Exists { difference: None }
+    }
+
+    /// Returns the reason that the task has ended.
+    pub fn finished() -> Self {
+        Self::Finished { difference: None }
+    }
+}
+
 /// One refused guard or operation. Its text is one sentence that names the task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -131,8 +150,14 @@ impl fmt::Display for Refusal {
         let task = &self.task;
         match &self.reason {
             Reason::Missing => write!(f, "task '{task}' does not exist"),
-            Reason::Exists => write!(f, "task '{task}' exists already"),
-            Reason::Finished => write!(f, "task '{task}' has ended already"),
+            Reason::Exists { difference } => {
+                let ending = ending(difference.as_deref());
+                write!(f, "task '{task}' exists already{ending}")
+            }
+            Reason::Finished { difference } => {
+                let ending = ending(difference.as_deref());
+                write!(f, "task '{task}' has ended already{ending}")
+            }
             Reason::NotUnique {
                 key,
                 task: other,
@@ -186,6 +211,11 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// Returns the end of the text of an error about a task that exists.
+pub(in crate::store) fn ending(difference: Option<&str>) -> String {
+    difference.map_or_else(String::new, |difference| format!("; {difference}"))
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -204,8 +234,14 @@ pub(super) mod tests {
         let (kind, other) = ("k".parse().unwrap(), "l".parse().unwrap());
         for (reason, text) in [
             (Reason::Missing, "task 'a' does not exist"),
-            (Reason::Exists, "task 'a' exists already"),
-            (Reason::Finished, "task 'a' has ended already"),
+            (Reason::exists(), "task 'a' exists already"),
+            (Reason::finished(), "task 'a' has ended already"),
+            (
+                Reason::Finished {
+                    difference: Some("its props are others".into()),
+                },
+                "task 'a' has ended already; its props are others",
+            ),
             (
                 Reason::NotUnique {
                     key: "mail".into(),

@@ -60,7 +60,7 @@ pub struct TaskGroup {
     pub availability: Availability,
     /// The number of tasks.
     pub tasks: u64,
-    /// The due time of the first of them; `None` unless they are [`Available`](Availability::Available). See
+    /// Since when the first of them could be claimed: its due time, or the end of its last claim. `None` unless they are [`Available`](Availability::Available). See
     /// [`TaskStats::oldest_is_complete`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_due: Option<Timestamp>,

@@ -15,7 +15,7 @@ pub(super) fn holds(guard: &Guard, present: Option<&Present>) -> Result<(), Reas
     };
     match &guard.require {
         Require::Exists => Ok(()),
-        Require::Absent => Err(Reason::Exists),
+        Require::Absent => Err(Reason::exists()),
         Require::State(required) => match present.readable()?.code() {
             is if is == *required => Ok(()),
             is => Err(Reason::State {

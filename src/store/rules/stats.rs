@@ -161,7 +161,7 @@ impl Counter {
             waits: Wait::of(state),
             is_due: state.is_due(self.at),
         };
-        self.add(kind, state.data_version, facts, (1, state.due()));
+        self.add(kind, state.data_version, facts, (1, state.ready()));
         self.hold_back(record);
     }
 

@@ -178,7 +178,7 @@ fn sent<'a>(
     }
     let present = present.ok_or_else(|| Error::no_task(&send.task))?;
     if present.has_ended {
-        return Err(Error::AlreadyFinished(send.task.clone()).into());
+        return Err(Error::finished(&send.task).into());
     }
     command::check(&send.command, present.props, bounds.max_bytes, bounds.now)?;
     Ok(Step::Send(send))
@@ -260,7 +260,7 @@ fn changed<'a>(
     done: impl FnOnce(&TaskState) -> Done,
 ) -> Result<Step<'a>, Refused> {
     if present.has_ended {
-        return Err(Reason::Finished.into());
+        return Err(Reason::finished().into());
     }
     let state = present.readable()?.clone();
     if present.is_claimed {

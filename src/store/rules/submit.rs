@@ -95,9 +95,10 @@ pub(super) fn decide_kept(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, 
         IfExists::ReplaceWaiting if taken.is_waiting && taken.task.is_some_and(is_of_kind) => {
             Ok(Verdict::Update)
         }
-        IfExists::Same if !taken.has_ended => Err(match taken.task {
+        IfExists::Same => Err(match taken.task {
+            Some(there) if taken.has_ended => Error::other_task_finished(there, &submit.task),
             Some(there) => Error::other_task_exists(there, &submit.task),
-            None => Error::task_exists(&submit.task.id),
+            None => refused(&submit.task.id, taken.has_ended),
         }),
         _ => Err(refused(&submit.task.id, taken.has_ended)),
     }
@@ -106,7 +107,7 @@ pub(super) fn decide_kept(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, 
 /// Returns the error for an id that exists.
 pub(crate) fn refused(id: &TaskId, has_ended: bool) -> Error {
     match has_ended {
-        true => Error::AlreadyFinished(id.clone()),
+        true => Error::finished(id),
         false => Error::task_exists(id),
     }
 }
@@ -133,7 +134,7 @@ mod tests {
             Ok(Verdict::Replace) => "replace".into(),
             Ok(Verdict::Update) => "update".into(),
             Err(Error::AlreadyExists { .. }) => "exists".into(),
-            Err(Error::AlreadyFinished(_)) => "finished".into(),
+            Err(Error::AlreadyFinished { .. }) => "finished".into(),
             Err(Error::Corrupt { .. }) => "corrupt".into(),
             Err(other) => panic!("{other:?}"),
         }

@@ -91,7 +91,7 @@ pub(super) fn decide<'a>(
         }))),
         Ok(Verdict::Update) => Ok(Some(Held::Updated(present))),
         Ok(Verdict::Replace) => Ok(None),
-        Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_)) => Err(Error::NotUnique {
+        Err(Error::AlreadyExists { .. } | Error::AlreadyFinished { .. }) => Err(Error::NotUnique {
             key: unique.key().to_owned(),
             task: task.clone(),
             until: *until,

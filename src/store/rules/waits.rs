@@ -7,8 +7,25 @@ use windlass_statemachine::{
 
 use crate::store::{Error, TaskView};
 
+/// What a claim reads of a task that the claimed one waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) code: StateKind,
+    /// When it ended; `None` for a live task.
+    pub(crate) ended_at: Option<Timestamp>,
+}
+
+/// The state of a task that is about to be claimed.
+#[derive(Debug)]
+pub(crate) struct LookedAt {
+    /// The state, with the outcomes of the tasks that it waits for.
+    pub(crate) state: TaskState,
+    /// Since when it can be claimed ([`Claimed::ready`](crate::store::Claimed::ready)).
+    pub(crate) ready: Option<Timestamp>,
+}
+
 /// Returns the state of a task that is about to be claimed, with the outcomes of the tasks that it waits for.
-/// Calls `read` for the state of each of those tasks, which returns `None` for a task that does not exist;
+/// Calls `read` for each of those tasks, which returns `None` for a task that does not exist;
 /// never for a task that does not wait.
 ///
 /// # Errors
@@ -17,14 +34,36 @@ use crate::store::{Error, TaskView};
 pub(crate) fn looked_at<E>(
     state: TaskState,
     now: Timestamp,
-    mut read: impl FnMut(&TaskId) -> Result<Option<StateKind>, E>,
-) -> Result<TaskState, E> {
+    mut read: impl FnMut(&TaskId) -> Result<Option<Seen>, E>,
+) -> Result<LookedAt, E> {
+    let ready = state.ready();
     let Some(waits) = state.waits.as_deref().filter(|_| state.is_waiting()) else {
-        return Ok(state);
+        return Ok(LookedAt { state, ready });
     };
-    let outcomes = waits.tasks.iter().map(|id| read(id).map(WaitOutcome::of));
-    let outcomes = outcomes.collect::<Result<_, E>>()?;
-    Ok(state.with_outcomes(outcomes, now))
+    let seen = waits.tasks.iter().map(&mut read);
+    let seen: Vec<Option<Seen>> = seen.collect::<Result<_, E>>()?;
+    let over = over_since(&state, seen.iter().flatten().map(|seen| seen.ended_at));
+    let outcomes = seen
+        .iter()
+        .map(|seen| WaitOutcome::of(seen.map(|seen| seen.code)));
+    let state = state.with_outcomes(outcomes.collect(), now);
+    let ready = match state.is_waiting() {
+        true => ready,
+        false => over,
+    };
+    Ok(LookedAt { state, ready })
+}
+
+/// Returns since when a waiting task can be claimed because none of the tasks that it waits for is live: since the end of the
+/// last of those that exist, but not before its own wait began, nor after its deadline. `None` when one of them is live, or when
+/// none exists any more.
+pub(crate) fn over_since(
+    state: &TaskState,
+    ends: impl IntoIterator<Item = Option<Timestamp>>,
+) -> Option<Timestamp> {
+    let ends: Option<Vec<Timestamp>> = ends.into_iter().collect();
+    let last = ends?.into_iter().max()?.max(state.since);
+    Some(state.due().map_or(last, |deadline| last.min(deadline)))
 }
 
 /// Returns the tasks that a live task waits for. Retention and purges spare them, because the claim of the
@@ -223,6 +262,7 @@ mod tests {
     fn a_task_that_waits_for_none_reads_none() {
         let now = Timestamp::UNIX_EPOCH;
         let read = |_: &TaskId| Err("a read");
+        let looked_at = |state, now, read| looked_at(state, now, read).map(|read| read.state);
         assert_eq!(
             looked_at(TaskState::new(now), now, read),
             Ok(TaskState::new(now))
@@ -232,5 +272,48 @@ mod tests {
         assert_eq!(looked_at(over.clone(), now, read), Ok(over));
         let state = TaskState::first(&waiting("a", &["b"]), now);
         assert_eq!(looked_at(state, now, read), Err("a read"));
+    }
+
+    /// Regression: the lateness of its start counted its whole wait.
+    #[test]
+    fn a_task_can_be_claimed_since_the_last_end_of_those_that_it_waits_for() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let seen = |code, end: Option<i64>| {
+            Some(Seen {
+                code,
+                ended_at: end.map(at),
+            })
+        };
+        let done = |end| seen(StateKind::Completed, Some(end));
+        let mut limited = waiting("a", &["b", "c"]);
+        limited.waits.as_mut().unwrap().deadline = Some(at(50));
+        let unlimited = waiting("a", &["b", "c"]);
+        for (task, seen, expected) in [
+            (&unlimited, [done(20), done(30)], Some(at(30))),
+            (&unlimited, [done(20), None], Some(at(20))),
+            // They had ended before it was submitted.
+            (&unlimited, [done(2), done(3)], Some(at(10))),
+            (&unlimited, [None, None], None),
+            (&limited, [done(20), done(60)], Some(at(50))),
+            (
+                &limited,
+                [done(20), seen(StateKind::Runnable, None)],
+                Some(at(50)),
+            ),
+        ] {
+            let state = TaskState::first(task, at(10));
+            let mut left = seen.into_iter();
+            let read = |_: &TaskId| Ok::<_, std::convert::Infallible>(left.next().unwrap());
+            let ready = looked_at(state, at(99), read).unwrap().ready;
+            assert_eq!(ready, expected, "{seen:?}");
+        }
+        let released =
+            TaskState::new(at(10)).claimed(windlass_statemachine::Fence(1), None, at(20));
+        let released = released.unclaimed(at(70));
+        let read = |_: &TaskId| Err("a read");
+        assert_eq!(
+            looked_at(released, at(99), read).unwrap().ready,
+            Some(at(70))
+        );
     }
 }

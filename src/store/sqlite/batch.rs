@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, Params, Row, Statement, params_from_iter};
-use windlass_statemachine::{Author, StateKind, TaskId};
+use windlass_statemachine::{Author, TaskId};
 
 use super::{
     boot::LeaseClock,
@@ -18,7 +18,10 @@ use super::{
     counts::{self, Group, Kinds, Move, Moves, group_columns},
     errors::{self, Stop},
 };
-use crate::store::{Limits, rules::limits::reserve::Reserver};
+use crate::store::{
+    Limits,
+    rules::{limits::reserve::Reserver, waits::Seen},
+};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
 
@@ -79,8 +82,8 @@ pub(super) struct Batch<'c> {
     others: u64,
     /// What this transaction changes for waiting tasks.
     pub(super) waits: WaitNews,
-    /// The states of tasks that claims of waiting tasks have read. Cleared by any other change.
-    pub(super) codes: RefCell<HashMap<TaskId, Option<StateKind>>>,
+    /// What claims of waiting tasks have read of other tasks. Cleared by any other change.
+    pub(super) seen: RefCell<HashMap<TaskId, Option<Seen>>>,
     /// The task for which slots of limits are kept, after it was read. Cleared by a change of a line.
     pub(super) reserver: RefCell<Option<Option<Reserver>>>,
     /// The statements that were used, by the address of their text, the latest last.
@@ -111,7 +114,7 @@ impl<'c> Batch<'c> {
             lost: Vec::new(),
             others: conn.total_changes(),
             waits: WaitNews::default(),
-            codes: RefCell::default(),
+            seen: RefCell::default(),
             reserver: RefCell::default(),
             used: RefCell::default(),
         })
@@ -302,7 +305,7 @@ impl<'c> Batch<'c> {
         }
         self.newest = seq;
         if log.what != CLAIMED {
-            self.codes.get_mut().clear();
+            self.seen.get_mut().clear();
         }
         if log.ends() {
             self.waits.ended.push(n);
@@ -355,7 +358,7 @@ impl<'c> Batch<'c> {
                 self.lines.clear();
                 // The author's row may have been rolled back.
                 self.author = None;
-                self.codes.get_mut().clear();
+                self.seen.get_mut().clear();
                 *self.reserver.get_mut() = None;
                 self.floor.set(None);
             }

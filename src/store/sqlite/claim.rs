@@ -19,7 +19,10 @@ use super::{
     texts::{Text, to_json},
     waits,
 };
-use crate::store::{Claim, Claimed, Error, Lease, rules};
+use crate::store::{
+    Claim, Claimed, Error, Lease,
+    rules::{self, waits::LookedAt},
+};
 
 // Most claims change neither the code, which an index contains, nor the rare columns.
 const CLAIMS: &str =
@@ -176,7 +179,7 @@ fn claim(
     };
     let was_waiting = waits::column(&state) != 0;
     let before = (state.code(), state.deadline());
-    let state = waits::looked_at(batch, state)?;
+    let LookedAt { state, ready } = waits::looked_at(batch, state)?;
     let is_commanded = found.pending > 0;
     if !found.group.claimed && !rules::claim::is_claimable(&state, is_commanded, batch.now) {
         return Ok(None);
@@ -257,6 +260,7 @@ fn claim(
         order: n as u64,
         state,
         commands: waiting,
+        ready: ready.filter(|_| !found.group.claimed),
         abandoned,
         over_limit,
     }))

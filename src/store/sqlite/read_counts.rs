@@ -1,12 +1,13 @@
 //! Reads the counts ([`counts`](super::counts)).
 
 use jiff::Timestamp;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Row, types::ValueRef};
 use windlass_statemachine::{Kind, StateKind};
 
 use super::{
     batch::Sql,
     codes::{micros, time, to_code},
+    columns,
     errors::Stop,
     rows,
     texts::Text,
@@ -132,15 +133,19 @@ impl Counted {
 }
 
 /// Adds the first due time of the tasks that could run, by kind and data version. It has no index, so this reads the
-/// first live tasks in submit order. Returns whether it has read all of them.
+/// first live tasks in submit order. Returns whether it has read all of them. Only the state of a task that was claimed before
+/// says since when it waits for the next claim.
 fn oldest(conn: &Connection, counter: &mut Counter) -> Sql<bool> {
     let mut oldest = conn.prepare_cached(
-        "SELECT k.kind, g.code, g.data_version, g.due, g.tasks
-         FROM (SELECT kind, code, data_version, owner IS NULL AS free, min(due) AS due, count(*) AS tasks
-             FROM (SELECT kind, code, data_version, owner, due FROM windlass_states INDEXED BY windlass_states_live
+        "SELECT k.kind, g.code, g.data_version, g.due, g.tasks, s.state
+         FROM (SELECT kind, code, data_version, owner IS NULL AS free, released, min(due) AS due, count(*) AS tasks
+             FROM (SELECT kind, code, data_version, owner, due,
+                     iif(fence > 0 AND owner IS NULL AND code IN (0, 3), n, NULL) AS released
+                 FROM windlass_states INDEXED BY windlass_states_live
                  WHERE ended_at IS NULL AND quarantine IS NULL ORDER BY n LIMIT ?1)
-             GROUP BY 1, 2, 3, 4) g
-             LEFT JOIN windlass_kinds k ON k.id = g.kind AND g.free AND g.code IN (0, 3)",
+             GROUP BY 1, 2, 3, 4, 5) g
+             LEFT JOIN windlass_kinds k ON k.id = g.kind AND g.free AND g.code IN (0, 3)
+             LEFT JOIN windlass_states s ON s.n = g.released",
     )?;
     let (mut rows, mut read) = (oldest.query([MOST_LIVE])?, 0);
     while let Some(row) = rows.next()? {
@@ -148,10 +153,18 @@ fn oldest(conn: &Connection, counter: &mut Counter) -> Sql<bool> {
         let Some(name) = row.get::<_, Option<Text>>(0)? else {
             continue;
         };
-        let (state, due) = (to_code(row.get(1)?), row.get::<_, Option<i64>>(3)?);
+        let (state, due) = (
+            to_code(row.get(1)?),
+            row.get::<_, Option<i64>>(3)?.map(time),
+        );
+        let released = match row.get_ref(5)? {
+            ValueRef::Null => None,
+            _ => columns::state(row, 5)?.ok(),
+        };
+        let due = released.and_then(|state| state.ready()).or(due);
         let version = u32::try_from(row.get::<_, i64>(2)?).unwrap_or(u32::MAX);
         if let (Some(kind), Some(due)) = (Kind::new(name.0).ok().or_else(rows::unreadable), due) {
-            counter.due_since(&kind, state, version, time(due));
+            counter.due_since(&kind, state, version, due);
         }
     }
     Ok(read < MOST_LIVE)

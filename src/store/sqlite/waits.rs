@@ -25,7 +25,7 @@ use super::{
 pub(super) use crate::store::rules::waits::waited_for;
 use crate::store::{
     examine::circle::Waiters,
-    rules::waits::{self, Waiter},
+    rules::waits::{self, LookedAt, Seen, Waiter},
 };
 
 /// Whether a task that task `s` waits for is live. Tasks often end in the order of their ids, so the last id is
@@ -75,20 +75,25 @@ pub(super) fn waiter(row: &Row<'_>, first: usize, due: Option<i64>) -> Sql<Optio
 
 /// Returns the state of a task that is about to be claimed, with the outcomes of the tasks that it
 /// waits for.
-pub(super) fn looked_at(batch: &Batch<'_>, state: TaskState) -> Sql<TaskState> {
+pub(super) fn looked_at(batch: &Batch<'_>, state: TaskState) -> Sql<LookedAt> {
     waits::looked_at(state, batch.now, |id| {
         // Many tasks that are claimed together have waited for the same ones.
-        if let Some(code) = batch.codes.borrow().get(id) {
-            return Ok(*code);
+        if let Some(seen) = batch.seen.borrow().get(id) {
+            return Ok(*seen);
         }
-        let code = batch.first(
-            "SELECT s.code FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1",
+        let seen = batch.first(
+            "SELECT s.code, s.ended_at FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1",
             [id.as_str()],
-            |row| row.get(0),
+            |row| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?)),
         )?;
-        let code = code.and_then(to_code);
-        batch.codes.borrow_mut().insert(id.clone(), code);
-        Ok(code)
+        let seen = seen.and_then(|(code, ended_at)| {
+            Some(Seen {
+                code: to_code(code)?,
+                ended_at: ended_at.map(time),
+            })
+        });
+        batch.seen.borrow_mut().insert(id.clone(), seen);
+        Ok(seen)
     })
 }
 

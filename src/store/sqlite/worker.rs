@@ -341,6 +341,7 @@ fn claimed(conn: &Connection, row: &Row<'_>, lease: &Lease) -> Sql<Option<Claime
         order: n as u64,
         state,
         commands: views::commands(conn, n)?,
+        ready: None,
         abandoned: row.get(4)?,
         over_limit,
     }))

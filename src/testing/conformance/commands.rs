@@ -188,7 +188,7 @@ pub async fn items_are_independent(harness: &dyn Harness) {
     assert_matches!(answers[..], [
                 Ok(first),
                 Err(Error::NotFound { what: "task", .. }),
-                Err(Error::AlreadyFinished(_)),
+                Err(Error::AlreadyFinished { .. }),
                 Err(Error::Invalid(_)),
                 Ok(last),
             ] if first < last);

@@ -51,7 +51,8 @@ impl Kit {
             };
             let standing = availability(facts);
             *groups.entry((kind.clone(), code, standing)).or_default() += 1;
-            if let (Availability::Available, Some(due)) = (standing, state.and_then(|s| s.due())) {
+            if let (Availability::Available, Some(due)) = (standing, state.and_then(|s| s.ready()))
+            {
                 let first = oldest.entry(kind).or_insert(i64::MAX);
                 *first = (*first).min(due.as_millisecond());
             }

@@ -113,11 +113,11 @@ pub async fn a_refused_effect_refuses_all(harness: &dyn Harness) {
     for (message, is_right) in [
         (
             exists,
-            (|reason| *reason == Reason::Exists) as fn(&Reason) -> bool,
+            (|reason| *reason == Reason::exists()) as fn(&Reason) -> bool,
         ),
-        (twice, |reason| *reason == Reason::Exists),
+        (twice, |reason| *reason == Reason::exists()),
         (unknown, |reason| *reason == Reason::Missing),
-        (ended, |reason| *reason == Reason::Finished),
+        (ended, |reason| *reason == Reason::finished()),
         (invalid, |reason| matches!(reason, Reason::Invalid(_))),
         (other, |reason| matches!(reason, Reason::Invalid(_))),
     ] {

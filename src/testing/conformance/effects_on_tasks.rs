@@ -113,7 +113,10 @@ pub async fn a_submit_follows_its_if_exists(harness: &dyn Harness) {
     // By now it is live.
     let message = Message::complete().and_submit(replaced);
     let refused = kit.refused_effects(&claimed, &message).await;
-    assert_eq!(refused, [("effects.submit[0]".to_owned(), Reason::Exists)]);
+    assert_eq!(
+        refused,
+        [("effects.submit[0]".to_owned(), Reason::exists())]
+    );
 }
 
 /// A guard that holds changes nothing. A guard that does not hold refuses the transition and every
@@ -167,9 +170,9 @@ pub async fn every_refused_effect_is_listed(harness: &dyn Harness) {
     let refused = kit.refused_effects(&claimed, &message).await;
     // `late` and `over` have two effects now.
     let expected: [(&str, Check); 9] = [
-        ("effects.require[2]", |r| *r == Reason::Exists),
-        ("effects.submit[1]", |r| *r == Reason::Exists),
-        ("effects.send[1]", |r| *r == Reason::Finished),
+        ("effects.require[2]", |r| *r == Reason::exists()),
+        ("effects.submit[1]", |r| *r == Reason::exists()),
+        ("effects.send[1]", |r| *r == Reason::finished()),
         ("effects.delete[1]", |r| *r == Reason::Missing),
         ("effects.retry[0]", twice),
         ("effects.retry[1]", |r| *r == Reason::Missing),

@@ -49,7 +49,7 @@ pub async fn the_id_of_a_completed_task_may_be_free(harness: &dyn Harness) {
     let mut claimed = kit.claim(&node, "a").await;
     kit.commit(&mut claimed, &Message::kill()).await;
     let taken = kit.try_submit(fresh(freeing())).await.unwrap_err();
-    assert_matches!(taken, Error::AlreadyFinished(_));
+    assert_matches!(taken, Error::AlreadyFinished { .. });
 }
 
 /// A delete leaves tasks with similar ids alone.

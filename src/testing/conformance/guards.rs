@@ -24,7 +24,7 @@ pub(super) async fn guarded(kit: &Kit, node: &Lease) -> Vec<Guarded> {
         ("free", Require::Exists, None),
         ("nil", Require::Exists, Some(Reason::Missing)),
         ("nil", Require::Absent, None),
-        ("free", Require::Absent, Some(Reason::Exists)),
+        ("free", Require::Absent, Some(Reason::exists())),
         ("free", Require::State(StateKind::Runnable), None),
         (
             "nil",

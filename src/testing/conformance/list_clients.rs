@@ -14,6 +14,7 @@ macro_rules! __conformance_of_clients {
                 an_ended_id_is_refused,
                 the_same_task_exists,
                 another_task_is_not_the_same,
+                a_refusal_says_how_the_task_differs needs Effects,
                 props_are_compared_as_values,
                 a_replacement_has_nothing_of_the_old,
                 two_items_with_one_id,
@@ -164,6 +165,7 @@ macro_rules! __conformance_of_clients {
                 runnable_tasks_are_running_or_queued,
                 a_task_waits_since_its_claim_has_ended,
                 a_list_by_lateness_has_the_latest_first,
+                a_task_is_late_since_it_could_be_claimed,
             }
             notes {
                 a_note_stays_with_its_command,

@@ -213,7 +213,7 @@ pub async fn a_taken_id_takes_nothing(harness: &dyn Harness) {
     let answers = kit.transfer().import(tasks).await;
     assert_matches!(answers[0], Err(Error::AlreadyExists { .. }));
     assert!(answers[1].is_ok(), "{answers:?}");
-    assert_matches!(answers[2], Err(Error::AlreadyFinished(_)));
+    assert_matches!(answers[2], Err(Error::AlreadyFinished { .. }));
     assert_eq!(
         (kit.get("live").await.order, kit.state("over").await),
         before

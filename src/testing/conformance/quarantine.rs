@@ -244,7 +244,7 @@ pub async fn the_same_submit_reports_it(harness: &dyn Harness) {
             // A separate state store fails the task instead, so it can be replaced.
             let is_taken = matches!(
                 &refused,
-                Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_))
+                Err(Error::AlreadyExists { .. } | Error::AlreadyFinished { .. })
             );
             assert!(is_taken || (round == 1 && refused.is_ok()), "{refused:?}");
         }
@@ -320,9 +320,9 @@ pub async fn an_ended_task_stays_ended(harness: &dyn Harness) {
     damage(harness, &kit).await;
     assert!(kit.try_claim(&node, "bad").await.unwrap().is_none());
     let refused = kit.try_send("bad", "c", Command::Run).await;
-    assert_matches!(refused, Err(Error::AlreadyFinished(_)));
+    assert_matches!(refused, Err(Error::AlreadyFinished { .. }));
     let refused = kit.try_submit(fresh(task("bad"))).await;
-    assert_matches!(refused, Err(Error::AlreadyFinished(_)));
+    assert_matches!(refused, Err(Error::AlreadyFinished { .. }));
     kit.replace("bad").await;
     let mut claimed = kit.claim(&node, "bad").await;
     kit.commit(&mut claimed, &Message::complete()).await;

@@ -107,7 +107,7 @@ pub async fn the_end_rejects_waiting_signals(harness: &dyn Harness) {
     assert_eq!(reason, "the task has ended: it is completed");
     let refused = kit.try_send("a", "s2", signal("later", "1")).await;
     assert!(
-        matches!(refused, Err(Error::AlreadyFinished(_))),
+        matches!(refused, Err(Error::AlreadyFinished { .. })),
         "{refused:?}"
     );
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use windlass_statemachine::{Message, StateKind, waits::Waits};
 
 use super::{
@@ -9,7 +10,10 @@ use super::{
     kit::{Kit, fresh, id, one, task},
     pages::assert_lists,
 };
-use crate::store::{Filter, Order, Query, Shown, Standing, StateWord};
+use crate::{
+    store::{Filter, Order, Query, Shown, Standing, StateWord},
+    wire::RecordForm,
+};
 
 /// Returns the sorted ids of the tasks that these words select, as every list of them has them.
 async fn selected(kit: &Kit, words: &[&str]) -> Vec<String> {
@@ -75,6 +79,43 @@ pub async fn a_task_waits_since_its_claim_has_ended(harness: &dyn Harness) {
     let other = kit.node("other").await;
     let again = kit.claim(&other, "left").await;
     assert_eq!(again.state.attempts, 0, "a claim that was released");
+}
+
+/// How late a released task is counts from its release, in its record, in the counts and for the node that claims it next.
+/// How late a task is that has waited for others counts for that node from the last of their ends.
+pub async fn a_task_is_late_since_it_could_be_claimed(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let pause = || tokio::time::sleep(Duration::from_millis(3));
+    let mut released = kit.claimed(&node, "released").await;
+    let mut awaited = kit.claimed(&node, "awaited").await;
+    let mut waits = task("waits");
+    waits.waits = Some(Box::new(Waits::new("after", ["awaited"]).expect("a wait")));
+    one(kit.registry().submit(vec![fresh(waits)]).await).expect("a submit");
+    pause().await;
+    let before = kit.now();
+    pause().await;
+    kit.commit(&mut released, &Message::release()).await;
+    kit.commit(&mut awaited, &Message::complete()).await;
+    pause().await;
+    let after = kit.now();
+    pause().await;
+    let is_since = |what: &str, ready: Option<Timestamp>| {
+        let ready = ready.unwrap_or_else(|| panic!("{what}: no time"));
+        assert!(
+            before <= ready && ready <= after,
+            "{what}: {ready}, {before} to {after}"
+        );
+    };
+    let record = kit.get("released").await;
+    is_since("due", RecordForm::at(&record, kit.now()).due);
+    let client = crate::Client::new(&kit.store);
+    let stats = client.stats().await.expect("the counts");
+    let kind = stats.kinds.iter().find(|of| of.kind == record.task.kind);
+    is_since("oldest_due", kind.expect("its kind").oldest_due);
+    for name in ["released", "waits"] {
+        let claimed = kit.claim(&node, name).await;
+        is_since(name, claimed.ready);
+    }
 }
 
 /// A list by lateness has the tasks that wait for a node, and the sleeping ones whose time has come, the latest first. It has

@@ -11,7 +11,7 @@ use super::{
     Harness,
     kit::{Kit, assert_matches, command_of, field, fresh, id, of_kind, same, task},
 };
-use crate::store::{ChangeKind, Error, IfExists, Submit, Submitted};
+use crate::store::{ChangeKind, Error, IfExists, Reason, Submit, Submitted, Transaction};
 
 /// A task without a start time is runnable and unclaimed, and its history has one line.
 pub async fn a_new_task_is_runnable(harness: &dyn Harness) {
@@ -99,7 +99,7 @@ pub async fn an_ended_id_is_refused(harness: &dyn Harness) {
     ] {
         kit.ended(&node, name, &message).await;
         let error = kit.try_submit(fresh(task(name))).await.unwrap_err();
-        assert_matches!(error, Error::AlreadyFinished(task) if task.as_str() == name);
+        assert_matches!(error, Error::AlreadyFinished { task, .. } if task.as_str() == name);
     }
 }
 
@@ -153,7 +153,7 @@ pub async fn props_are_compared_as_values(harness: &dyn Harness) {
                 matches!(
                     (&refused, code),
                     (Error::AlreadyExists { .. }, StateKind::Runnable)
-                        | (Error::AlreadyFinished(_), StateKind::Completed)
+                        | (Error::AlreadyFinished { .. }, StateKind::Completed)
                 ),
                 "{other}: {refused:?}"
             );
@@ -181,14 +181,10 @@ pub async fn another_task_is_not_the_same(harness: &dyn Harness) {
             .try_submit(Submit { task, if_exists })
             .await
             .unwrap_err();
-        let differs = matches!(
-            &error,
-            Error::AlreadyExists {
-                difference: Some(_),
-                ..
-            }
-        );
-        assert!(differs, "{error:?}");
+        let Error::AlreadyExists { difference, .. } = &error else {
+            panic!("{error:?}");
+        };
+        assert!(difference.is_some(), "{error:?}");
     }
     let node = kit.node("n").await;
     let mut claimed = kit.claim(&node, "a").await;
@@ -198,8 +194,39 @@ pub async fn another_task_is_not_the_same(harness: &dyn Harness) {
             .try_submit(Submit { task, if_exists })
             .await
             .unwrap_err();
-        assert_matches!(error, Error::AlreadyFinished(_));
+        let Error::AlreadyFinished { difference, .. } = &error else {
+            panic!("{error:?}");
+        };
+        assert!(difference.is_some(), "{error:?}");
     }
+}
+
+/// A transaction and the effects of a message say too how a task differs that `Same` refuses, live or ended.
+pub async fn a_refusal_says_how_the_task_differs(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    kit.submit("live").await;
+    kit.ended(&node, "over", &Message::complete()).await;
+    let submit = |name: &str| {
+        let mut task = task(name);
+        task.props = json!({"n": 1}).into();
+        Submit {
+            task,
+            if_exists: IfExists::Same,
+        }
+    };
+    let both = Transaction::new()
+        .submit(submit("live"))
+        .submit(submit("over"));
+    let refused = kit.refusals(&both).await;
+    let [live, over] = [(); 2].map(|()| Some("its props are others".to_owned()));
+    let live = Reason::Exists { difference: live };
+    let over = Reason::Finished { difference: over };
+    let reasons = refused.into_iter().map(|(_, _, reason)| reason);
+    assert_eq!(reasons.collect::<Vec<_>>(), [live.clone(), over]);
+    let claimed = kit.claimed(&node, "own").await;
+    let message = Message::complete().and_submit(submit("live"));
+    let refused = kit.refused_effects(&claimed, &message).await;
+    assert_eq!(refused[0].1, live);
 }
 
 /// A task that replaces an ended one takes over nothing from it, except that its fences continue to
@@ -284,7 +311,7 @@ pub async fn one_id_twice_follows_each_rule(harness: &dyn Harness) {
             Ok(Submitted::New),
             Ok(Submitted::Existing(StateKind::Runnable)),
             Err(Error::AlreadyExists { .. }),
-            Err(Error::AlreadyFinished(_)),
+            Err(Error::AlreadyFinished { .. }),
             Ok(Submitted::New),
             Ok(Submitted::New),
             Err(Error::AlreadyExists { .. }),

@@ -104,8 +104,8 @@ pub async fn each_refusal_names_its_operation(harness: &dyn Harness) {
     let expected = [
         (Part::Guard(1), "live", state),
         (Part::Operation(0), "unknown", Reason::Missing),
-        (Part::Operation(1), "live", Reason::Exists),
-        (Part::Operation(2), "over", Reason::Finished),
+        (Part::Operation(1), "live", Reason::exists()),
+        (Part::Operation(2), "over", Reason::finished()),
         (Part::Operation(4), "busy", Reason::Claimed),
     ]
     .map(|(part, task, reason)| (part, task.to_owned(), reason));
@@ -262,7 +262,7 @@ pub async fn other_tasks_are_not_rescheduled(harness: &dyn Harness) {
     for (name, reason) in [
         ("busy", Reason::Claimed),
         ("paused", Reason::State { is, required }),
-        ("over", Reason::Finished),
+        ("over", Reason::finished()),
         ("nil", Reason::Missing),
     ] {
         let change = Reschedule::new(id(name)).due(due);

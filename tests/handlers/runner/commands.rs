@@ -52,7 +52,7 @@ async fn a_handler_that_obeys_pauses_resumes_and_is_killed() {
     );
     let refused = world.client.command(&id, Command::Run).await;
     assert!(
-        matches!(refused, Err(Error::AlreadyFinished(_))),
+        matches!(refused, Err(Error::AlreadyFinished { .. })),
         "{refused:?}"
     );
 }

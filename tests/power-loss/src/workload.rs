@@ -265,7 +265,7 @@ impl User {
         let id = CommandId::new(format!("command-{:05}", self.sent))?;
         match (self.client.command_with_id(&task, id.clone(), command)).await {
             Ok(()) => {}
-            Err(Error::AlreadyFinished(_)) => return Ok(()),
+            Err(Error::AlreadyFinished { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
         let command = id.clone();

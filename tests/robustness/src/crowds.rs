@@ -100,7 +100,7 @@ impl Traffic {
                     let (command_id, command) = (command_id.clone(), command.clone());
                     let sent = self.client().command_with_id(id, command_id, command);
                     match sent.await {
-                        Ok(()) | Err(Error::NotFound { .. } | Error::AlreadyFinished(_)) => {
+                        Ok(()) | Err(Error::NotFound { .. } | Error::AlreadyFinished { .. }) => {
                             return Ok(());
                         }
                         Err(e) if e.is_retryable() => sleep(AGAIN).await,

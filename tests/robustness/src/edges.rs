@@ -85,7 +85,7 @@ impl Traffic {
             }
             sleep(Duration::from_millis(wait + 50)).await;
             match send().await {
-                Ok(()) | Err(Error::NotFound { .. } | Error::AlreadyFinished(_)) => {}
+                Ok(()) | Err(Error::NotFound { .. } | Error::AlreadyFinished { .. }) => {}
                 Err(e) if e.is_retryable() => {}
                 Err(e) => {
                     return Err(format!("command {id} was sent to '{task}'; again: {e}").into());

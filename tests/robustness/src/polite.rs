@@ -33,7 +33,7 @@ impl Traffic {
                 .await
                 .remove(0);
             match submitted {
-                Ok(_) | Err(Error::AlreadyFinished(_)) => return Ok(()),
+                Ok(_) | Err(Error::AlreadyFinished { .. }) => return Ok(()),
                 Err(e) if e.is_retryable() => sleep(AGAIN).await,
                 Err(e) => return Err(e.into()),
             }
@@ -121,7 +121,7 @@ impl Traffic {
         let submits = async {
             loop {
                 match self.client().submit(next.clone()).await {
-                    Ok(_) | Err(Error::AlreadyFinished(_)) => return Ok(()),
+                    Ok(_) | Err(Error::AlreadyFinished { .. }) => return Ok(()),
                     Err(Error::AlreadyExists { .. }) => sleep(AT_ONCE).await,
                     Err(e) if e.is_retryable() => sleep(AGAIN).await,
                     Err(e) => return Err(BoxError::from(e)),

@@ -73,7 +73,7 @@ fn answer(answer: Result<Handle, Error>) -> Result<Answer, BoxError> {
     match answer {
         Ok(task) if task.is_new() => Ok(Answer::Won),
         Ok(task) => Err(format!("task '{task}' is not new, and nothing allows that").into()),
-        Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_)) => Ok(Answer::Lost),
+        Err(Error::AlreadyExists { .. } | Error::AlreadyFinished { .. }) => Ok(Answer::Lost),
         Err(e) if e.is_retryable() => Ok(Answer::Unknown),
         Err(e) => Err(e.into()),
     }

@@ -184,7 +184,7 @@ impl Traffic {
                 .remove(0)
             {
                 Ok(_) => break,
-                Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_)) => {
+                Err(Error::AlreadyExists { .. } | Error::AlreadyFinished { .. }) => {
                     // It may exist because an earlier try succeeded.
                     if tried && self.word_of(&id).await? == Some(word) {
                         break;
@@ -262,7 +262,7 @@ impl Traffic {
             _ => Command::Checkpoint,
         };
         match self.client().command_with_id(id, command, what).await {
-            Ok(()) | Err(Error::NotFound { .. } | Error::AlreadyFinished(_)) => Ok(()),
+            Ok(()) | Err(Error::NotFound { .. } | Error::AlreadyFinished { .. }) => Ok(()),
             Err(e) if e.is_retryable() => Ok(()),
             Err(e) => Err(e.into()),
         }

@@ -100,7 +100,7 @@ impl Traffic {
                 match answer {
                     Ok(_) => self.lock().tasks.push(submit.task.id),
                     // An earlier try succeeded, and its task has ended in the meantime.
-                    Err(Error::AlreadyFinished(_)) if tried => {
+                    Err(Error::AlreadyFinished { .. }) if tried => {
                         self.lock().tasks.push(submit.task.id);
                     }
                     Err(e) if e.is_retryable() => again.push(submit),
@@ -138,7 +138,7 @@ impl Traffic {
                     }
                     return Ok(());
                 }
-                Err(Error::AlreadyFinished(_)) => return Ok(()),
+                Err(Error::AlreadyFinished { .. }) => return Ok(()),
                 // Its time has come while the store was busy.
                 Err(Error::Invalid(why)) if why.field() == "until" => return Ok(()),
                 Err(e) if e.is_retryable() => sleep(AGAIN).await,

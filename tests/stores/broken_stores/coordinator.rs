@@ -118,6 +118,9 @@ impl Coordinator for PlantedStore {
                 }
                 Some(Defect::LossesAreNotCounted) => claimed.abandoned = false,
                 Some(Defect::OverLimitIsNotMarked) => claimed.over_limit = false,
+                Some(Defect::LatenessCountsTheRun) => {
+                    claimed.ready = Some(claimed.task.start_at.unwrap_or_default());
+                }
                 Some(Defect::OutcomesOfWaitsAreForgotten) => {
                     if let Some(waits) = &mut claimed.state.waits {
                         waits.outcomes.clear();

@@ -65,6 +65,8 @@ pub(crate) enum Defect {
     HeldTasksLookClaimable,
     NextTasksAreNotDelivered,
     OverLimitIsNotMarked,
+    LatenessCountsTheRun,
+    DifferencesAreNotNamed,
     HeldTasksNameNoLimit,
     KeysAreNotDelivered,
     LimitsInUseAreNotListed,

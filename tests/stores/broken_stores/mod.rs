@@ -151,6 +151,8 @@ planted! {
     pauses_of_new_tasks_that_are_forgotten: PausesAreForgotten is found by submit::a_paused_task_is_paused_from_its_submit_on;
     ids_that_are_never_free: IdsAreNeverFree is found by ends::the_id_of_a_completed_task_may_be_free;
     taken_ids_that_are_accepted: TakenIdsAreAccepted is found by submit::a_live_id_is_refused;
+    lateness_that_counts_the_run: LatenessCountsTheRun is found by standings::a_task_is_late_since_it_could_be_claimed;
+    differences_that_are_not_named: DifferencesAreNotNamed is found by submit::a_refusal_says_how_the_task_differs;
     tasks_that_are_all_the_same: EveryTaskIsTheSame is found by submit::another_task_is_not_the_same;
     integers_that_become_floats: IntegersBecomeFloats is found by submit::large_integers_survive;
     a_bad_submit_that_refuses_all: OneBadSubmitRefusesAll is found by submit::a_bad_item_does_not_touch_the_others;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use windlass::{
     Invalid, Task,
     store::{
-        Applied, Done, Error, IfExists, Operation, Refusals, Registry, Submit, Submitted,
+        Applied, Done, Error, IfExists, Operation, Reason, Refusals, Registry, Submit, Submitted,
         Transaction,
     },
 };
@@ -125,6 +125,17 @@ impl PlantedStore {
             Err(Error::Refused(refusals)) if self.has(Defect::RefusalsNameTheFirst) => {
                 let first = refusals.iter().take(1).cloned().collect();
                 Err(Error::Refused(Refusals::new(first)))
+            }
+            Err(Error::Refused(refusals)) if self.has(Defect::DifferencesAreNotNamed) => {
+                let plain = refusals.iter().cloned().map(|mut one| {
+                    one.reason = match one.reason {
+                        Reason::Exists { .. } => Reason::exists(),
+                        Reason::Finished { .. } => Reason::finished(),
+                        other => other,
+                    };
+                    one
+                });
+                Err(Error::Refused(Refusals::new(plain.collect())))
             }
             Err(Error::Invalid(e))
                 if self.has(Defect::IdsStandForAnyOperations) && e.field() == "transaction id" =>

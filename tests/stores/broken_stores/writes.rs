@@ -48,7 +48,7 @@ impl PlantedStore {
         let mut answers = self.inner.submit(tasks).await;
         for (answer, if_exists) in answers.iter_mut().zip(rules) {
             let exists = matches!(answer, Err(Error::AlreadyExists { .. }));
-            let is_over = matches!(answer, Err(Error::AlreadyFinished(_)));
+            let is_over = matches!(answer, Err(Error::AlreadyFinished { .. }));
             let is_unreadable = matches!(answer, Err(Error::Corrupt { .. }));
             match (self.defect, if_exists) {
                 (Some(Defect::UnreadableTasksAreLive), IfExists::Refuse) if is_over => {

@@ -185,10 +185,10 @@ impl Batch {
                 return Answer::Known(Box::new((line, entry)));
             }
             // The same work with other options: the task stays as it was submitted first.
-            Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_)) if entry.derived => {
+            Err(Error::AlreadyExists { .. } | Error::AlreadyFinished { .. }) if entry.derived => {
                 return Answer::Known(Box::new((line, entry)));
             }
-            Err(Error::AlreadyFinished(_)) if replaces => {
+            Err(Error::AlreadyFinished { .. }) if replaces => {
                 return Answer::Known(Box::new((line, entry)));
             }
             // The answer to an earlier submit was lost.
@@ -199,7 +199,7 @@ impl Batch {
             }
             Err(
                 e @ (Error::AlreadyExists { .. }
-                | Error::AlreadyFinished(_)
+                | Error::AlreadyFinished { .. }
                 | Error::NotUnique { .. }),
             ) => return Answer::Other(Box::new(entry), e),
             Err(e) => e.to_string(),
@@ -221,7 +221,7 @@ impl Batch {
     /// Refuses a line whose id or unique key a task with other work has.
     async fn refuse_other(&mut self, line: u64, id: &TaskId, error: Error) -> Result<(), Failure> {
         let reason = match error {
-            Error::AlreadyFinished(_) => return self.refuse_changed(line, id).await,
+            Error::AlreadyFinished { .. } => return self.refuse_changed(line, id).await,
             Error::AlreadyExists { .. } if self.live.contains_key(id) => other_work(id),
             Error::AlreadyExists { name, .. } => format!(
                 "task '{name}' exists already, with another kind or other props than the line, and has not \

@@ -55,7 +55,7 @@ pub(super) async fn execute(args: Args, client: &Client, global: &Global) -> Res
         Err(Error::AlreadyExists {
             what: "task", name, ..
         }) => taken(&name.parse()?, client, global).await,
-        Err(Error::AlreadyFinished(run)) => taken(&run, client, global).await,
+        Err(Error::AlreadyFinished { task: run, .. }) => taken(&run, client, global).await,
         Err(error) => Err(Failure::of_schedule(error)),
     }
 }

@@ -36,8 +36,12 @@ async fn taken(client: &Client, submit: &Submit, error: Error) -> Failure {
         Error::AlreadyExists {
             difference: Some(_),
             ..
+        }
+        | Error::AlreadyFinished {
+            difference: Some(_),
+            ..
         } => return error.into(),
-        Error::AlreadyExists { .. } | Error::AlreadyFinished(_) => task.id.clone(),
+        Error::AlreadyExists { .. } | Error::AlreadyFinished { .. } => task.id.clone(),
         Error::NotUnique { task, .. } => task.clone(),
         _ => return error.into(),
     };

@@ -107,24 +107,33 @@ fn rates(activity: &Summary, width: usize) -> Vec<Line<'static>> {
         )
     };
     let seconds = |seconds: Option<f64>| seconds.map_or_else(|| "-".to_owned(), late);
+    // Just after the start all windows cover the same time: only the shortest one has counts then.
+    let has_more = |window: &Window| {
+        let shorter = windows.iter().take_while(|of| of.name != window.name);
+        shorter.last().is_none_or(|of| of.seconds < window.seconds)
+    };
+    let counted = |window: &Window, cell: &dyn Fn(&Window) -> String| match has_more(window) {
+        true => cell(window),
+        false => "-".to_owned(),
+    };
     let failed = windows.iter().any(|window| window.failed_attempts > 0);
     let bad = if failed { Tone::Bad } else { Tone::Plain };
     let mut lines = vec![
         row("PER SECOND", Tone::Title, &|window| window.name.clone()),
         row("started", Tone::Plain, &|window| {
-            rate(window.per_second.started)
+            counted(window, &|window| rate(window.per_second.started))
         }),
         row("completed", Tone::Plain, &|window| {
-            rate(window.per_second.completed)
+            counted(window, &|window| rate(window.per_second.completed))
         }),
         row("failed attempts", bad, &|window| {
-            rate(window.per_second.failed_attempts)
+            counted(window, &|window| rate(window.per_second.failed_attempts))
         }),
         row("lateness p50", Tone::Plain, &|window| {
-            seconds(window.lateness.p50_seconds)
+            counted(window, &|window| seconds(window.lateness.p50_seconds))
         }),
         row("lateness p99", Tone::Plain, &|window| {
-            seconds(window.lateness.p99_seconds)
+            counted(window, &|window| seconds(window.lateness.p99_seconds))
         }),
     ];
     if let Some(last) = activity.windows.last()

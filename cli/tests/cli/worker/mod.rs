@@ -2,6 +2,7 @@
 
 mod environment;
 mod wait_signal;
+mod wait_signal_shown;
 
 use std::{
     fs::File,

@@ -8,11 +8,11 @@ use serde_json::json;
 use super::submit;
 use crate::live::{Place, Running, is_alive, until, until_gone};
 
-const WINDLASS: &str = env!("CARGO_BIN_EXE_windlass");
+pub(super) const WINDLASS: &str = env!("CARGO_BIN_EXE_windlass");
 const WORKER: [&str; 3] = ["worker", "--slots", "1"];
 
 /// Submits a shell line, in which `W` is `windlass wait-signal`.
-fn script(place: &Place, id: &str, line: &str) {
+pub(super) fn script(place: &Place, id: &str, line: &str) {
     let line = line.replace("W ", &format!("{WINDLASS} wait-signal "));
     submit(
         place,
@@ -22,7 +22,7 @@ fn script(place: &Place, id: &str, line: &str) {
 }
 
 /// Waits until the task waits for this signal.
-fn until_it_waits(place: &Place, id: &str, signal: &str) {
+pub(super) fn until_it_waits(place: &Place, id: &str, signal: &str) {
     until(&format!("{id} waits for {signal}"), || {
         let waiting = place.list(&["--waits", "signal"]);
         waiting
@@ -32,7 +32,7 @@ fn until_it_waits(place: &Place, id: &str, signal: &str) {
 }
 
 /// Sends a signal, and returns what the program prints when the reply has come.
-fn signal(place: &Place, id: &str, name: &str, payload: &str) -> (i32, String) {
+pub(super) fn signal(place: &Place, id: &str, name: &str, payload: &str) -> (i32, String) {
     let words = [
         "signal",
         id,
@@ -48,7 +48,7 @@ fn signal(place: &Place, id: &str, name: &str, payload: &str) -> (i32, String) {
     (code, out)
 }
 
-fn send(place: &Place, id: &str, name: &str, payload: &str) {
+pub(super) fn send(place: &Place, id: &str, name: &str, payload: &str) {
     let (code, _, err) = place.run(&["signal", id, name, "--payload", payload]);
     assert_eq!(code, 0, "{err}");
 }
@@ -59,14 +59,14 @@ fn until_state(place: &Place, id: &str, state: &str) {
     });
 }
 
-fn stdout(place: &Place, id: &str) -> String {
+pub(super) fn stdout(place: &Place, id: &str) -> String {
     until_state(place, id, "completed");
     let result = place.get(id)["result"].clone();
     assert!(result.get("waits").is_none(), "{result}");
     result["stdout"].as_str().unwrap_or_default().to_owned()
 }
 
-fn worker(place: &Place) -> Running {
+pub(super) fn worker(place: &Place) -> Running {
     place.start(&WORKER)
 }
 

@@ -12,7 +12,6 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use windlass::{
     Json, TaskId,
-    clock::in_local_zone,
     schedule::{Backfill, LiveRuns, Schedule, Trigger},
     statemachine::wire::read_past,
     store::Error,
@@ -24,6 +23,7 @@ use crate::{
     access::{Operator, name},
     app::App,
     key::refuse_key,
+    local::Local,
     mask::{Hiding, refuse_placeholder, without_values},
     params::{Form, Formed, Params},
     problem::Problem,
@@ -75,6 +75,7 @@ pub(in crate::routes) struct Step<T> {
     pub(super) by: Steerer,
     pub(super) id: TaskId,
     pub(super) form: T,
+    local: Local,
 }
 
 impl<T: Formed> FromRequest<Arc<App>> for Step<T> {
@@ -85,12 +86,14 @@ impl<T: Formed> FromRequest<Arc<App>> for Step<T> {
         let by = Steerer::from_request_parts(&mut head, app).await?;
         let path = Path::<String>::from_request_parts(&mut head, app).await;
         let Path(id) = path.map_err(|error| Problem::invalid("path", error.body_text()))?;
+        let local = Local::of(&head);
         let request = Request::from_parts(head, body);
         let Form(form) = Form::from_request(request, app).await?;
         Ok(Self {
             by,
             id: name(&id)?,
             form,
+            local,
         })
     }
 }
@@ -139,7 +142,7 @@ pub(in crate::routes) async fn create(
         false => schedules.create(&form.id, spec).await,
     };
     created.map_err(|error| match error {
-        Error::AlreadyExists { .. } | Error::AlreadyFinished(_) => Problem::new(
+        Error::AlreadyExists { .. } | Error::AlreadyFinished { .. } => Problem::new(
             StatusCode::CONFLICT,
             "exists",
             format!(
@@ -246,7 +249,7 @@ pub(in crate::routes) async fn trigger(step: Step<TriggerForm>) -> Result<Respon
     let run = step.schedules().trigger_with(&step.id, trigger).await;
     let run = run.map_err(|error| match error {
         Error::AlreadyExists { name, .. } => Err(has_run(&name)),
-        Error::AlreadyFinished(run) => Err(has_run(run.as_str())),
+        Error::AlreadyFinished { task: run, .. } => Err(has_run(run.as_str())),
         error => Ok(error),
     });
     let run = match run {
@@ -294,7 +297,7 @@ impl Formed for BackfillForm {
 pub(in crate::routes) async fn backfill(step: Step<BackfillForm>) -> Result<Response, Problem> {
     let form = &step.form;
     let now = step.by.app.client.now();
-    let local = in_local_zone(now);
+    let local = step.local.at(now);
     let from = read_past("from", &form.from, &local)?;
     let to = form.to.as_deref().map(|to| read_past("to", to, &local));
     let range = Backfill::new(from, to.transpose()?.unwrap_or(now))

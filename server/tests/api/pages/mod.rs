@@ -18,6 +18,8 @@ use windlass_server::{
     },
 };
 
+use serde_json::json;
+
 use crate::kit::{Answer, Kit, request};
 
 /// The most bytes of a page, with its style sheet and its script.
@@ -287,6 +289,56 @@ async fn pages_below_a_base_path_link_below_it() {
         .form("/ops/windlass/zone", "zone=UTC&back=%2Ftasks%3Fkind%3Dmail")
         .await;
     assert_eq!(next, "/ops/windlass/tasks?kind=mail");
+}
+
+/// Regression: days and local times of the forms were read in the zone of the server, while the pages showed the chosen one.
+#[tokio::test]
+async fn times_are_read_in_the_zone_in_which_the_pages_show_them() {
+    let kit = Kit::new().await;
+    let page = async |path: &str| {
+        let mut chosen = request(&kit.admin, &format!("GET {path}"), "");
+        // No machine of a test has this zone.
+        let cookie = "windlass_zone=Pacific/Marquesas".parse().unwrap();
+        chosen.headers_mut().insert(header::COOKIE, cookie);
+        let page = kit.send(chosen).await;
+        assert_eq!(page.status, StatusCode::OK, "{path}: {}", page.text);
+        page.text
+    };
+    let typed = "since=2024-03-01+09%3A00";
+    let shown = page(&format!("/failures?{typed}")).await;
+    assert!(shown.contains("in Pacific/Marquesas"), "{shown}");
+    // The command line of the page reads the same time in any zone.
+    assert!(
+        shown.contains("windlass failures --since 2024-03-01T18:30:00Z"),
+        "{shown}"
+    );
+    assert!(
+        page("/failures?since=1h+ago")
+            .await
+            .contains("--since '1h ago'")
+    );
+    let lists = "submitted_from=2024-03-01+09%3A00&ended_until=2024-03-02";
+    let shown = page(&format!("/tasks?{lists}")).await;
+    for option in [
+        "--submitted-from 2024-03-01T18:30:00Z",
+        "--ended-until 2024-03-02T09:30:00Z",
+    ] {
+        assert!(shown.contains(option), "{option}: {shown}");
+    }
+    // The requests of the API take no cookie.
+    let mut direct = request(&kit.admin, "GET /v1/failures?since=2024-03-01+09%3A00", "");
+    direct
+        .headers_mut()
+        .insert(header::COOKIE, "windlass_zone=Nowhere".parse().unwrap());
+    assert_eq!(kit.send(direct).await.status, StatusCode::OK);
+    let spec = json!({"id": "s", "spec": {"run": {"kind": "mail"}, "cron": ["30 18 * * *"], "zone": "UTC", "since": "2020-01-01T00:00:00Z"}});
+    let made = kit.call("POST /v1/schedules", spec.to_string()).await;
+    assert!(made.status.is_success(), "{}", made.text);
+    // From 9:00 to 9:30 there is one run, which is due at 18:30 UTC.
+    let shown = page("/schedules/s?from=2024-03-01+08%3A59&to=2024-03-01+09%3A01").await;
+    assert!(shown.contains("s@2024-03-01T18:30:00Z"), "{shown}");
+    assert!(shown.contains("Backfill: 1 run"), "{shown}");
+    assert_eq!(shown.matches("in Pacific/Marquesas").count(), 2, "{shown}");
 }
 
 #[tokio::test]

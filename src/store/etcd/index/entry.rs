@@ -35,6 +35,8 @@ struct Life {
 struct Stage {
     code: StateKind,
     since: Timestamp,
+    /// Since when a task without a claim waits for one.
+    ready: Timestamp,
     until: Option<Timestamp>,
     waits: Wait,
     data_version: u32,
@@ -46,6 +48,7 @@ impl Stage {
         Self {
             code: state.code(),
             since: state.since,
+            ready: state.ready().unwrap_or(state.since),
             until: match state.status {
                 TaskStatus::Sleeping { until } => Some(until),
                 _ => None,
@@ -88,6 +91,8 @@ pub(super) struct Row {
     /// The state; `None` for a quarantined task, or an unreadable state.
     pub(super) state: Option<StateKind>,
     pub(super) since: Timestamp,
+    /// Since when a runnable task without a claim waits for one.
+    pub(super) ready: Timestamp,
     /// Until when the task sleeps.
     pub(super) until: Option<Timestamp>,
     pub(super) data_version: u32,
@@ -198,6 +203,7 @@ impl Entry {
             order: life.order,
             state: stage.map(|stage| stage.code),
             since: stage.map_or(Timestamp::UNIX_EPOCH, |stage| stage.since),
+            ready: stage.map_or(Timestamp::UNIX_EPOCH, |stage| stage.ready),
             until: stage.and_then(|stage| stage.until),
             data_version: stage.map_or(0, |stage| stage.data_version),
             is_live: self.live.is_some(),

@@ -327,7 +327,7 @@ impl Rows {
             };
             let is_runnable = matches!(row.state, Some(StateKind::Runnable | StateKind::Fault));
             if is_runnable && !row.is_claimed {
-                counter.due_since(&row.kind, row.state, row.data_version, row.since);
+                counter.due_since(&row.kind, row.state, row.data_version, row.ready);
             }
         }
         self.live.len() <= MOST_LIVE

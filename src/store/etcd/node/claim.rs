@@ -258,6 +258,7 @@ impl Claimer {
             order: task.order,
             state,
             commands,
+            ready: task.ready,
             abandoned: task.abandoned,
             over_limit: task.over_limit,
         }

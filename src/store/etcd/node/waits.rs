@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use windlass_statemachine::{StateKind, TaskId, TaskState};
+use windlass_statemachine::{TaskId, TaskState};
 
 use crate::store::{
     Claimed, Error,
@@ -15,7 +15,7 @@ use crate::store::{
         read::Reader,
         schema::{Parked, Snapshot, json::parse},
     },
-    rules::waits,
+    rules::waits::{self, Seen},
 };
 
 /// The most tasks that one claim compares, because the servers limit the comparisons of a write.
@@ -24,6 +24,8 @@ const MOST_COMPARED: usize = 64;
 /// The state of a task that is about to be claimed.
 pub(super) struct LookedAt {
     pub(super) state: TaskState,
+    /// Since when the task can be claimed.
+    pub(super) ready: Option<Timestamp>,
     /// The tasks that must not be live when the claim is written.
     pub(super) none_live: Vec<TaskId>,
     /// Whether these are too many to compare. The claim then leaves the task waiting, and reads them again
@@ -35,7 +37,16 @@ impl LookedAt {
     /// Returns a state that needs no comparison.
     pub(super) fn plain(state: TaskState) -> Self {
         Self {
+            ready: state.ready(),
+            ..Self::seen(waits::LookedAt { state, ready: None })
+        }
+    }
+
+    fn seen(looked_at: waits::LookedAt) -> Self {
+        let waits::LookedAt { state, ready } = looked_at;
+        Self {
             state,
+            ready,
             none_live: Vec::new(),
             look_again: false,
         }
@@ -48,7 +59,7 @@ impl LookedAt {
 pub(super) struct Waited {
     /// The tasks that were read.
     named: Arc<HashSet<TaskId>>,
-    codes: Arc<HashMap<TaskId, StateKind>>,
+    codes: Arc<HashMap<TaskId, Seen>>,
     /// The claimed tasks to check again, and when they were claimed.
     again: Arc<Mutex<HashMap<TaskId, Timestamp>>>,
 }
@@ -107,7 +118,8 @@ impl Waited {
             Ok(codes) => {
                 for one in &mut claimed {
                     if let Some(now) = again.get(&one.claim.task) {
-                        one.state = look(one.state.clone(), &codes, *now);
+                        let looked_at = look(one.state.clone(), &codes, *now);
+                        (one.state, one.ready) = (looked_at.state, looked_at.ready);
                     }
                 }
             }
@@ -141,8 +153,8 @@ impl Waited {
                 look(state.clone(), &codes, now)
             }
         };
-        if ended.is_waiting() || state.is_due(now) {
-            return Ok(LookedAt::plain(ended));
+        if ended.state.is_waiting() || state.is_due(now) {
+            return Ok(LookedAt::seen(ended));
         }
         if tasks.len() > MOST_COMPARED {
             return Ok(LookedAt {
@@ -151,17 +163,16 @@ impl Waited {
             });
         }
         Ok(LookedAt {
-            state: ended,
             none_live: tasks,
-            look_again: false,
+            ..LookedAt::seen(ended)
         })
     }
 }
 
-fn look(state: TaskState, codes: &HashMap<TaskId, StateKind>, now: Timestamp) -> TaskState {
+fn look(state: TaskState, codes: &HashMap<TaskId, Seen>, now: Timestamp) -> waits::LookedAt {
     let read = |id: &TaskId| Ok::<_, std::convert::Infallible>(codes.get(id).copied());
     match waits::looked_at(state, now, read) {
-        Ok(state) => state,
+        Ok(looked_at) => looked_at,
         Err(never) => match never {},
     }
 }

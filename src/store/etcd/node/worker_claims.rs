@@ -95,6 +95,7 @@ impl Leases {
             order,
             state,
             commands,
+            ready: None,
             abandoned: hold.abandoned,
             over_limit,
         }))

@@ -7,9 +7,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use windlass_statemachine::{StateKind, TaskId};
 
 use super::Reader;
-use crate::store::etcd::{
-    client::{Fault, kv},
-    schema::Envelope,
+use crate::store::{
+    etcd::{
+        client::{Fault, kv},
+        schema::Envelope,
+    },
+    rules::waits::Seen,
 };
 
 /// The most tasks that one transaction reads.
@@ -18,9 +21,9 @@ const CHUNK: usize = 60;
 const AT_ONCE: usize = 16;
 
 impl Reader {
-    /// Returns the state of each existing task. A live task counts as runnable, because its state is not
+    /// Returns the state of each existing task, and when it ended. A live task counts as runnable, because its state is not
     /// read.
-    pub(crate) async fn codes(&self, ids: &[TaskId]) -> Result<HashMap<TaskId, StateKind>, Fault> {
+    pub(crate) async fn codes(&self, ids: &[TaskId]) -> Result<HashMap<TaskId, Seen>, Fault> {
         let chunk = (self.capacity.operations() / 2).clamp(1, CHUNK);
         let mut codes = HashMap::with_capacity(ids.len());
         let parts: Vec<Vec<TaskId>> = ids.chunks(chunk).map(<[TaskId]>::to_vec).collect();
@@ -32,7 +35,7 @@ impl Reader {
         Ok(codes)
     }
 
-    async fn some_codes(&self, ids: &[TaskId]) -> Result<Vec<(TaskId, StateKind)>, Fault> {
+    async fn some_codes(&self, ids: &[TaskId]) -> Result<Vec<(TaskId, Seen)>, Fault> {
         let operations = ids.iter().flat_map(|id| {
             let key_alone = GetOptions::new().with_keys_only();
             [
@@ -46,9 +49,18 @@ impl Reader {
         let mut codes = Vec::with_capacity(ids.len());
         for id in ids {
             let (live, ended) = (kv(responses.next()), kv(responses.next()));
-            let ended = ended.and_then(|kv| Envelope::read(&kv).ok()?.state);
-            let code = live.map(|_| StateKind::Runnable).or(ended);
-            codes.extend(code.map(|code| (id.clone(), code)));
+            let ended = ended.and_then(|kv| {
+                let envelope = Envelope::read(&kv).ok()?;
+                Some(Seen {
+                    code: envelope.state?,
+                    ended_at: envelope.ended_at,
+                })
+            });
+            let live = live.map(|_| Seen {
+                code: StateKind::Runnable,
+                ended_at: None,
+            });
+            codes.extend(live.or(ended).map(|seen| (id.clone(), seen)));
         }
         Ok(codes)
     }

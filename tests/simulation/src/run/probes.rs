@@ -158,7 +158,7 @@ pub(super) async fn unique_key(
             .submit(short("unique-ahead").unique(KEY, within))
             .await
         {
-            Ok(_) | Err(Error::AlreadyFinished(_)) => break,
+            Ok(_) | Err(Error::AlreadyFinished { .. }) => break,
             Err(e) if e.is_retryable() => sleep(AGAIN).await,
             Err(e) => return Err(e.into()),
         }

@@ -97,6 +97,39 @@ fn scrolled(page: &mut Page, size: (u16, u16)) -> String {
     }
 }
 
+/// Regression: just after the start the counts of one second stood below the names of all windows.
+#[tokio::test(start_paused = true)]
+async fn a_window_that_is_not_longer_than_a_shorter_one_has_no_rate() {
+    for (covered, started) in [
+        (
+            [1.0, 1.0, 1.0, 1.0],
+            "started                      120       -       -       -",
+        ),
+        (
+            [10.0, 15.0, 15.0, 15.0],
+            "started                     12.0    8.00       -       -",
+        ),
+        (
+            [10.0, 60.0, 600.0, 601.0],
+            "started                     12.0    2.00    0.20    0.20",
+        ),
+    ] {
+        let names = ["10s", "1m", "10m", "1h"].into_iter().zip(covered);
+        let windows = names.map(|(name, seconds)| window(name, seconds, 120, 0));
+        let windows: Vec<_> = windows
+            .map(|of| serde_json::from_value(of).unwrap())
+            .collect();
+        let mut data = data("mail");
+        data.activity.windows = windows;
+        let shown = rows(&mut page(data), (100, 30));
+        let row = shown.iter().find(|row| row.starts_with("started"));
+        assert_eq!(row.map(String::as_str), Some(started), "{covered:?}");
+        let late = shown.iter().find(|row| row.starts_with("lateness p50"));
+        let dashes = late.unwrap().matches('-').count();
+        assert_eq!(dashes, started.matches('-').count(), "{late:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_smallest_screen_has_the_rates_and_scrolls_to_the_rest() {
     let mut page = page(data("mail"));

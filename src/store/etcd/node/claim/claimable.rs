@@ -25,6 +25,8 @@ pub(super) struct Claimable {
     pub(super) is_new: bool,
     pub(super) task: Arc<Task>,
     pub(super) state: TaskState,
+    /// Since when it can be claimed; `None` for a claim that is repeated.
+    pub(super) ready: Option<Timestamp>,
     pub(super) order: u64,
     pub(super) submitted_at: Timestamp,
     pub(super) submitted_by: Option<Author>,
@@ -86,6 +88,7 @@ impl Claimer {
         let at = self.leases.access.now();
         let LookedAt {
             state,
+            ready,
             none_live,
             look_again,
         } = match state.is_waiting() {
@@ -131,6 +134,7 @@ impl Claimer {
         };
         Ok(Some(Claimable {
             task: Arc::new(task),
+            ready: ready.filter(|_| !ours),
             state,
             order,
             submitted_at: envelope.submitted_at(),
