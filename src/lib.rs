@@ -101,6 +101,7 @@ pub mod balancer;
 pub mod client;
 pub mod clock;
 pub mod handler;
+mod hash;
 pub mod job;
 mod machine_fault;
 pub mod runner;

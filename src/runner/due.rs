@@ -15,13 +15,14 @@ use std::{
     time::Duration,
 };
 
-use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use hashbrown::HashTable;
 use jiff::Timestamp;
 use tokio::time::Instant;
 use windlass_statemachine::{Kind, TaskId, task::Labels};
 
 pub(crate) use self::released::Released;
 use self::{fair_share::KeyId, interned::Interned, ready::Ready};
+use crate::hash::{HashMap, State};
 use crate::store::TaskView;
 
 /// The number of a kind with a data version.
@@ -65,7 +66,7 @@ pub(crate) struct DueIndex {
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     by_id: HashTable<u32>,
-    hasher: DefaultHashBuilder,
+    hasher: State,
     waiting: BTreeSet<(i64, u32)>,
     put_off: BTreeSet<(i64, u32)>,
     /// Future deadlines, with their tasks. A task counts as commanded from its deadline on.
@@ -92,11 +93,11 @@ impl Default for DueIndex {
             entries: Vec::new(),
             free: Vec::new(),
             by_id: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
+            hasher: State::default(),
             waiting: BTreeSet::new(),
             put_off: BTreeSet::new(),
             late: BTreeSet::new(),
-            deadlines: HashMap::new(),
+            deadlines: HashMap::default(),
             ready: Ready::default(),
             kinds: Interned::default(),
         }

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use hashbrown::HashMap;
 use windlass_statemachine::Kind;
 
 use super::config::KindConfig;
+use crate::hash::HashMap;
 use crate::{
     handler::{Shared, StatefulHandler},
     store::DataVersions,

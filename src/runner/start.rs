@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use hashbrown::HashMap;
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::{Instant, sleep},
@@ -26,6 +25,7 @@ use super::{
     snapshot::Unstored,
     store_errors::Errors,
 };
+use crate::hash::HashMap;
 use crate::{
     handler::{MissingState, Shared},
     schedule::{KIND, Scheduler, report_boot, watch_clock},
@@ -83,7 +83,7 @@ impl Builder {
         shared.check()?;
         let node = NodeName::new(name.unwrap_or_else(default_name))
             .map_err(|e| Invalid::new("node", e.reason().to_owned()))?;
-        let mut table = HashMap::new();
+        let mut table = HashMap::default();
         if let Some(default) = &default {
             check_data_version(default.config.writes_version())?;
             has_state(&shared, default, || "every other kind".to_owned())?;

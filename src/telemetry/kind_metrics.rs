@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hashbrown::HashMap;
 use metrics::{Counter, Gauge, Histogram};
 use windlass_statemachine::{Kind, StateKind};
 
@@ -10,6 +9,7 @@ use super::{
     ABANDONED, ATTEMPTS, CLAIMS, FENCED, LATENESS, RUN_DURATION, RUNNING, TRANSITIONS, counters,
     kinds::label,
 };
+use crate::hash::HashMap;
 
 /// How a run of a handler ended.
 #[derive(Debug, Clone, Copy)]
@@ -140,7 +140,7 @@ impl NodeMetrics {
     pub(crate) fn new() -> Self {
         counters::begin();
         Self {
-            kinds: HashMap::new(),
+            kinds: HashMap::default(),
             fenced: metrics::counter!(FENCED),
         }
     }

@@ -291,7 +291,7 @@ fn simulate(args: &[String]) -> Result<(), String> {
     if args == ["--repeatable"] {
         seeds.env("SIMULATION_SEEDS", "50");
         seeds.args(["test", "--release"]).args(package);
-        seeds.args(["--test", "repeatable", "--", "--ignored", "--nocapture"]);
+        seeds.args(["--test", "repeatable", "--", "--nocapture"]);
         return run("simulate", &mut seeds);
     }
     seeds.args(["run", "--release", "--quiet"]).args(package);

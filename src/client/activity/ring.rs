@@ -2,10 +2,10 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use hashbrown::HashMap;
 use windlass_statemachine::Kind;
 
 use super::histogram::Histogram;
+use crate::hash::HashMap;
 
 /// What has happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

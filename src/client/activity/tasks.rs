@@ -2,9 +2,10 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use hashbrown::HashMap;
 use jiff::Timestamp;
 use windlass_statemachine::{Fence, Kind, TaskId};
+
+use crate::hash::HashMap;
 
 /// How many tasks are remembered. With more, all are forgotten, and learned again.
 const REMEMBERED: usize = 20_000;

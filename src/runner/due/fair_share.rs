@@ -6,9 +6,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use hashbrown::HashMap;
-
 use super::interned::Interned;
+use crate::hash::HashMap;
 
 /// A key as a small number.
 pub(super) type KeyId = u32;

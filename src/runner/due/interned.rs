@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use hashbrown::HashMap;
+use crate::hash::HashMap;
 
 /// Values by number. A number is reused after the last use of its value has ended.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Interned<T> {
 impl<T> Default for Interned<T> {
     fn default() -> Self {
         Self {
-            numbers: HashMap::new(),
+            numbers: HashMap::default(),
             values: Vec::new(),
             free: Vec::new(),
         }

@@ -9,12 +9,11 @@
 
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 
-use hashbrown::HashMap;
-
 use super::{
     KindId,
     fair_share::{FairShare, KeyId, Moved, NO_KEY},
 };
+use crate::hash::HashMap;
 
 /// The position of a task among those of its priority and key: due time, submit order, and the index of its
 /// entry.

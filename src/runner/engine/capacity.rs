@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hashbrown::HashMap;
 use windlass_statemachine::Kind;
 
+use crate::hash::HashMap;
 use crate::telemetry::SlotsOfKind;
 
 /// How many commanded tasks are claimed beyond the slots: a kill need not wait for a slot.
@@ -40,7 +40,7 @@ impl Capacity {
             of_others: limit(of_others),
             apart: Vec::new(),
             active: 0,
-            active_of: HashMap::new(),
+            active_of: HashMap::default(),
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::{mem, time::Duration};
 
-use hashbrown::HashMap;
 use tokio::time::Instant;
 use windlass_statemachine::{Kind, QueuedCommand, TaskId};
 
 use super::reported::Reported;
+use crate::hash::HashMap;
 use crate::{store::NodeCommandId, telemetry::FirstStart};
 
 /// How many claim calls may be under way.

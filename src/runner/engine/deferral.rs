@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use hashbrown::HashMap;
 use tokio::time::Instant;
 use windlass_statemachine::{Fence, Task, TaskId, TaskState};
 
+use crate::hash::HashMap;
 use crate::{
     balancer::{self, Balancer, Cluster, Decision, Peer, Requirements},
     store::{NodeSpec, TaskView},
@@ -376,7 +376,7 @@ struct Remembered<V> {
 impl<V> Remembered<V> {
     fn new(at_least: usize) -> Self {
         Self {
-            entries: HashMap::new(),
+            entries: HashMap::default(),
             at_least,
             forget_at: at_least,
         }

@@ -1,9 +1,9 @@
 //! [`SlotTable`]: the claimed tasks of this node, by slot and by id.
 
-use hashbrown::HashMap;
 use windlass_statemachine::TaskId;
 
 use super::slot::{Run, Slot};
+use crate::hash::HashMap;
 use crate::runner::input::SlotId;
 
 /// The slots of a node, and how many of their handlers run.

@@ -3,7 +3,6 @@
 use std::{mem, sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use hashbrown::HashMap;
 use tokio::{
     sync::{Semaphore, mpsc},
     task::AbortHandle,
@@ -11,6 +10,7 @@ use tokio::{
 };
 use windlass_statemachine::Kind;
 
+use crate::hash::HashMap;
 use crate::{
     runner::input::{Events, In, SlotId, WatchEnded},
     store::{Coordinator, Lease},

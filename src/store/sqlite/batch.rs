@@ -5,7 +5,6 @@ mod numbers;
 
 use std::cell::{Cell, RefCell};
 
-use hashbrown::HashMap;
 use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, Params, Row, Statement, params_from_iter};
 use windlass_statemachine::{Author, TaskId};
@@ -18,6 +17,7 @@ use super::{
     counts::{self, Group, Kinds, Move, Moves, group_columns},
     errors::{self, Stop},
 };
+use crate::hash::HashMap;
 use crate::store::{
     Limits,
     rules::{limits::reserve::Reserver, waits::Seen},

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use hashbrown::HashSet;
 use rusqlite::{Row, params_from_iter, types::ToSqlOutput};
 use windlass_statemachine::{Fence, Task, TaskId, TaskState};
 
@@ -19,6 +18,7 @@ use super::{
     texts::{Text, to_json},
     waits,
 };
+use crate::hash::{HashSet, State};
 use crate::store::{
     Claim, Claimed, Error, Lease,
     rules::{self, waits::LookedAt},
@@ -100,7 +100,7 @@ fn select(count: usize) -> String {
 /// of a task changes what the next one finds.
 fn next(ids: &[TaskId]) -> (&'static str, usize) {
     let are_different = |ids: &[TaskId]| {
-        let mut seen = HashSet::with_capacity(ids.len());
+        let mut seen = HashSet::with_capacity_and_hasher(ids.len(), State::default());
         ids.iter().all(|id| seen.insert(id))
     };
     let fits = |count: usize| ids.get(..count).is_some_and(are_different);

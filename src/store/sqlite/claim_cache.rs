@@ -2,9 +2,8 @@
 
 use std::cell::RefCell;
 
-use hashbrown::HashMap;
-
 use super::counts::Group;
+use crate::hash::HashMap;
 
 /// How many tasks are remembered, at most: 5 MB.
 const MOST: usize = 100_000;

@@ -7,8 +7,9 @@
 
 use std::{cell::RefCell, hash::Hash};
 
-use hashbrown::HashMap;
 use rusqlite::Row;
+
+use crate::hash::HashMap;
 
 /// `windlass_states.failure` of a task that has not failed.
 pub(super) const NOT_FAILED: i64 = -1;
@@ -128,7 +129,7 @@ impl Moves {
     }
 
     fn sums_by<K: Eq + Hash>(&self, key: impl Fn(&Group) -> Option<K>) -> HashMap<K, i64> {
-        let mut sums = HashMap::new();
+        let mut sums = HashMap::default();
         for Move { from, to } in &self.0 {
             for (group, by) in [(from, -1), (to, 1)] {
                 if let Some(key) = group.as_ref().and_then(&key) {

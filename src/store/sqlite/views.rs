@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use rusqlite::{Connection, Row, Statement};
 use windlass_statemachine::{
     Fence, Kind, QueuedCommand, StateKind, TaskId, state::FIRST_DATA_VERSION, task::Labels,
@@ -16,6 +15,7 @@ use super::{
     texts::Text,
     waits::{WAITER, waiter},
 };
+use crate::hash::HashMap;
 use crate::store::{NodeCommand, NodeCommandId, QueuedNodeCommand, TaskView};
 
 /// The present view of a task.

@@ -1,7 +1,6 @@
 //! [`Watch`]: reads the log of changes for a node, from the node's own position. The changes that a slow reader has not
 //! read are in the file, not in memory.
 
-use hashbrown::HashSet;
 use rusqlite::Connection;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use windlass_statemachine::Kind;
@@ -15,6 +14,7 @@ use super::{
     views::{self, View, Views},
     waits, worker,
 };
+use crate::hash::HashSet;
 use crate::store::Event;
 
 /// The most changes in one read.
@@ -172,7 +172,7 @@ impl Watch {
         views: &mut Views,
         touched: &[Touched],
     ) -> Sql<Vec<Event>> {
-        let (mut events, mut reported) = (Vec::new(), HashSet::new());
+        let (mut events, mut reported) = (Vec::new(), HashSet::default());
         let mut ended = waits::Changed::new();
         let moved: HashSet<i64> = touched
             .iter()

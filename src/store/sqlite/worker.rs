@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashSet;
 use rusqlite::{Connection, Row};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::value::RawValue;
@@ -23,6 +22,7 @@ use super::{
     texts::Text,
     views,
 };
+use crate::hash::HashSet;
 use crate::store::{
     Claim, Claimed, Error, Lease, NewWorker, NodeSpec, NodeStatus, Speaker, WorkerRecord,
     rules::worker::{self, Holder, Registration},

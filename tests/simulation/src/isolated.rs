@@ -1,11 +1,9 @@
 //! [`run`]: a run in a process of its own. Some random choices of tokio depend on what the process did before, so only the first
-//! run of a process repeats its seed. The hash maps of `hashbrown` draw their order from addresses, so the process has no random
-//! addresses either, where `setarch` may switch that off.
+//! run of a process repeats its seed.
 
 use std::{
     path::Path,
     process::{Command, Stdio},
-    sync::LazyLock,
 };
 
 use crate::run::Report;
@@ -13,30 +11,19 @@ use crate::run::Report;
 /// The longest that a run may take, in seconds of real time. A debug build on a busy machine needs up to 30.
 const LONGEST: &str = "240";
 
-/// Returns whether processes can have addresses that are the same each time.
-pub fn has_fixed_addresses() -> bool {
-    static HAS: LazyLock<bool> = LazyLock::new(|| {
-        let tried = Command::new("setarch").args(["-R", "true"]).status();
-        tried.is_ok_and(|status| status.success())
-    });
-    *HAS
-}
-
 /// Runs a seed by the program `windlass-simulate`: with the faults of these numbers alone, if they are given.
 pub fn run(program: &Path, seed: u64, faults: Option<&[usize]>, trace: usize) -> Report {
     // A run that never ends fails, and so names its seed.
     let mut command = Command::new("timeout");
     command.arg(LONGEST);
-    if has_fixed_addresses() {
-        command.args(["setarch", "-R"]);
-    }
     command.arg(program).args(["--one", &seed.to_string()]);
     command.args(["--trace", &trace.to_string()]);
     if let Some(faults) = faults {
         let numbers: Vec<String> = faults.iter().map(usize::to_string).collect();
         command.args(["--faults", &numbers.join(",")]);
     }
-    // A handler that panics on purpose says so on standard error.
+    // Handlers panic on purpose: nobody reads what they say, and a backtrace takes longer than a tenth of a run.
+    command.env("RUST_BACKTRACE", "0");
     let done = command.stderr(Stdio::null()).output();
     let text = match done {
         Ok(done) => done.stdout,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`etcd`] | a model of an etcd cluster: revisions, transactions, leases, watches and compaction |
 //! | [`network`] | the lines between processes and members: delays, losses, cuts and breaks |
+//! | [`pipes`] | the members behind HTTP/2, for a test of its own |
 //! | [`process`] | a process: a runtime with paused time, that is killed, stands still and has a clock of its own |
 //! | [`faults`] | what happens, and when |
 //! | [`run`] | one run: traffic and faults, then everything settles and is checked |
@@ -17,6 +18,7 @@ pub mod faults;
 pub mod isolated;
 mod log;
 pub mod network;
+pub mod pipes;
 pub mod process;
 pub mod run;
 pub mod shrink;

@@ -13,10 +13,10 @@ mod requests;
 use std::{env, time::Duration};
 
 use etcd_client::{
-    Client, Error, LeaseGrantOptions, LeaseTimeToLiveOptions, WatchOptions,
+    Client, Error, LeaseGrantOptions, LeaseTimeToLiveOptions, PutOptions, WatchOptions,
     proto::{
         PbCompactionRequest, PbLeaseGrantRequest, PbLeaseRevokeRequest, PbLeaseTimeToLiveRequest,
-        PbRangeResponse, PbTxnOpResponse, PbTxnResponse,
+        PbPutRequest, PbRangeResponse, PbTxnOpResponse, PbTxnResponse,
     },
 };
 use tokio::time::timeout;
@@ -93,6 +93,22 @@ impl Both {
                 let answer = answer.map(|answer| plain(answer.0, false));
                 let expected = model.txn(&txn.pb()).map_err(|e| e.to_string());
                 assert_eq!(expected.map(|answer| plain(answer, false)), answer);
+            }
+            Kind::Put(key, value, lease) => {
+                let options = PutOptions::new().with_lease(*lease);
+                let answer = real.put(key.as_str(), value.as_str(), Some(options)).await;
+                let answer = text(answer).map(|answer| answer.header().unwrap().revision());
+                let expected = model.put(PbPutRequest {
+                    key: key.clone().into(),
+                    value: value.clone().into(),
+                    lease: *lease,
+                    ..Default::default()
+                });
+                let expected = expected.map_err(|e| e.to_string());
+                assert_eq!(
+                    expected.map(|answer| answer.header.unwrap().revision),
+                    answer
+                );
             }
             Kind::Compact(back) => {
                 let revision = model.revision() - back;

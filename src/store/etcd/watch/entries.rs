@@ -7,9 +7,11 @@ use std::{
     sync::Arc,
 };
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::HashTable;
 use jiff::Timestamp;
 use windlass_statemachine::{Kind, TaskId, task::Labels};
+
+use crate::hash::State;
 
 /// Whether a task waits, and for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +104,7 @@ pub(crate) struct Entries {
     slots: Vec<Option<Packed>>,
     free: Vec<u32>,
     by_id: HashTable<u32>,
-    hasher: DefaultHashBuilder,
+    hasher: State,
     owned: HashMap<TaskId, Owned>,
     /// The deadlines of tasks that have some.
     late: HashMap<TaskId, Late>,

@@ -9,8 +9,8 @@ use std::{
 use etcd_client::proto::{
     PbCompactionRequest, PbCompactionResponse, PbLeaseGrantRequest, PbLeaseGrantResponse,
     PbLeaseKeepAliveRequest, PbLeaseKeepAliveResponse, PbLeaseRevokeRequest, PbLeaseRevokeResponse,
-    PbLeaseTimeToLiveRequest, PbLeaseTimeToLiveResponse, PbRangeRequest, PbRangeResponse,
-    PbStatusResponse, PbTxnRequest, PbTxnResponse,
+    PbLeaseTimeToLiveRequest, PbLeaseTimeToLiveResponse, PbPutRequest, PbPutResponse,
+    PbRangeRequest, PbRangeResponse, PbStatusResponse, PbTxnRequest, PbTxnResponse,
 };
 use tokio::sync::watch;
 use tonic::Status;
@@ -64,6 +64,10 @@ pub enum LeaseNews {
 const ELECTION: Duration = Duration::from_secs(1);
 /// For how long a member waits for the quorum.
 const PATIENCE: Duration = Duration::from_secs(7);
+
+fn no_space() -> Status {
+    Status::resource_exhausted("etcdserver: mvcc: database space exceeded")
+}
 
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
@@ -187,11 +191,20 @@ impl Servers {
         Ok(self.lock().model.range(request)?)
     }
 
+    pub(super) fn put(&self, request: &PbPutRequest) -> Result<PbPutResponse, Status> {
+        let mut state = self.lock();
+        if state.is_full {
+            return Err(no_space());
+        }
+        let done = state.model.put(request.clone())?;
+        state.report();
+        Ok(done)
+    }
+
     pub(super) fn txn(&self, request: &PbTxnRequest) -> Result<PbTxnResponse, Status> {
         let mut state = self.lock();
         if state.is_full && super::check::writes(request) {
-            let text = "etcdserver: mvcc: database space exceeded";
-            return Err(Status::resource_exhausted(text));
+            return Err(no_space());
         }
         let done = state.model.txn(request)?;
         state.report();

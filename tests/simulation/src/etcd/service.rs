@@ -67,6 +67,7 @@ pub(crate) async fn answer(servers: &Arc<Servers>, ends: (usize, usize), call: C
     let path = call.uri().path().to_owned();
     match path.as_str() {
         "/etcdserverpb.KV/Range" => agreed(servers, call, Servers::range).await,
+        "/etcdserverpb.KV/Put" => agreed(servers, call, Servers::put).await,
         "/etcdserverpb.KV/Txn" => agreed(servers, call, Servers::txn).await,
         "/etcdserverpb.KV/Compact" => agreed(servers, call, Servers::compact).await,
         "/etcdserverpb.Lease/LeaseGrant" => {

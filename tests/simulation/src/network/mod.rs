@@ -144,7 +144,8 @@ impl Network {
         let carries = network.clone();
         let carry = async move {
             while let Some(message) = messages.recv().await {
-                tokio::spawn(carries.clone().carry(message));
+                // Boxed, since tokio moves what it spawns more than once, and this has kilobytes.
+                tokio::spawn(Box::pin(carries.clone().carry(message)));
             }
         };
         (network, carry)
@@ -270,7 +271,7 @@ impl Network {
         let Carried { ends, call, answer } = carried;
         let path = call.uri().path().to_owned();
         let fate = self.fate(ends);
-        let say = |what: &str| {
+        let say = |what: std::fmt::Arguments<'_>| {
             let (process, member) = ends;
             let number = fate.number;
             self.0
@@ -278,7 +279,7 @@ impl Network {
                 .say(|| format!("request {number} {process}→{member} {path}: {what}"));
         };
         if fate.is_down {
-            say("the member is down");
+            say(format_args!("the member is down"));
             let refused = Status::unavailable("transport error: tcp connect error");
             let _ = answer.send(refused.into_http());
             return;
@@ -286,24 +287,25 @@ impl Network {
         let since = self.times_broken(ends);
         sleep(fate.up).await;
         if !self.pass(ends, |line| line.cut_up, since).await || fate.breaks_before {
-            say("broke before it was carried out");
+            say(format_args!("broke before it was carried out"));
             let _ = answer.send(broken());
             return;
         }
         if fate.loses_request {
-            say("lost");
+            say(format_args!("lost"));
             self.lock().silent.push(answer);
             return;
         }
         if service::is_stream(&path) {
-            say("a stream");
+            say(format_args!("a stream"));
             return self.carry_stream(ends, since, call, answer).await;
         }
         let answered = service::answer(&self.0.servers, ends, call).await;
-        say(&format!("carried out at {}", self.0.servers.revision()));
+        let revision = self.0.servers.revision();
+        say(format_args!("carried out at {revision}"));
         sleep(fate.down).await;
         if fate.loses_answer {
-            say("its answer is lost");
+            say(format_args!("its answer is lost"));
             self.lock().silent.push(answer);
             return;
         }
@@ -311,7 +313,7 @@ impl Network {
         match passed && !fate.breaks_after {
             true => drop(answer.send(answered)),
             false => {
-                say("its answer met a broken line");
+                say(format_args!("its answer met a broken line"));
                 drop(answer.send(broken()));
             }
         }

@@ -29,6 +29,8 @@ pub(crate) struct Request(pub(crate) Kind);
 #[derive(Debug)]
 pub(crate) enum Kind {
     Get(Get),
+    /// Writes a key with a value and a lease; 0 for none.
+    Put(String, String, i64),
     Txn(TxnOf),
     /// Compacts so many revisions before the last one; after it, if negative.
     Compact(i64),
@@ -226,6 +228,10 @@ impl Random {
             21..25 => Kind::Grant(self.0.i64(LEASES)),
             25..26 => Kind::Revoke(self.0.i64(LEASES)),
             26..29 => Kind::Lease(self.0.i64(LEASES)),
+            29..33 => {
+                let (key, value, lease) = self.put();
+                Kind::Put(key, value, lease)
+            }
             _ => Kind::Txn(self.txn(revision, DEPTH)),
         })
     }
@@ -268,14 +274,20 @@ impl Random {
         }
     }
 
+    /// Draws a key, its value and its lease; 0 for none.
+    fn put(&mut self) -> (String, String, i64) {
+        let lease = match self.0.u32(0..6) {
+            0 => self.0.i64(LEASES),
+            _ => 0,
+        };
+        (self.key(), self.0.u8(0..4).to_string(), lease)
+    }
+
     fn operation(&mut self, revision: i64, depth: u32) -> Operation {
         match self.0.u32(0..10) {
             0..5 => {
-                let lease = match self.0.u32(0..6) {
-                    0 => self.0.i64(LEASES),
-                    _ => 0,
-                };
-                Operation::Put(self.key(), self.0.u8(0..4).to_string(), lease)
+                let (key, value, lease) = self.put();
+                Operation::Put(key, value, lease)
             }
             5..7 => {
                 let (key, end) = self.range();
