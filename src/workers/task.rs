@@ -74,7 +74,7 @@ struct Starting {
 #[derive(Debug, Clone, Copy)]
 struct MaybeSent {
     run: u64,
-    /// The last request that it may have answered so: the one before the first exchange that is compared here.
+    /// The exchange that is compared here first. Once it is settled, a later one shows what earlier answers have brought.
     until: Option<u64>,
 }
 
@@ -321,8 +321,10 @@ impl RemoteTask {
 
     /// Compares the run with what the worker says that it holds in the exchange `seq`, with the requests that are settled.
     pub(super) fn judge(&mut self, held: Option<&Held>, seq: u64, settled: u64) -> Verdict {
+        // The first exchange may be late: the server before may have answered later requests, and with them this run. The
+        // next one shows what they brought.
         self.maybe_sent
-            .take_if(|sent| *sent.until.get_or_insert(seq.saturating_sub(1)) <= settled);
+            .take_if(|sent| *sent.until.get_or_insert(seq) <= settled);
         let verdict = self.compare(held, settled);
         if self.is_unknown() && self.is_to_end() {
             self.start = None;

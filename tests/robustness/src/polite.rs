@@ -78,6 +78,14 @@ impl Traffic {
         for id in live {
             self.delete_quietly(&id).await?;
         }
+        // A submit that was sent twice, and whose first request came late, has made its task again.
+        let deleted = self.lock().unforced.clone();
+        for id in deleted {
+            if self.client().get(&id).await.is_ok() {
+                self.lock().unforced.retain(|other| *other != id);
+                self.delete_quietly(&id).await?;
+            }
+        }
         Ok(())
     }
 

@@ -260,6 +260,30 @@ async fn a_run_that_another_server_may_have_sent_is_not_given_away() {
     }
 }
 
+/// An exchange reaches the other server after the first one has answered the request behind it, with a run. The exchange does not
+/// show that run: the other server ended it, and the next worker started the task while this one ran it.
+#[tokio::test]
+async fn a_late_exchange_does_not_show_that_a_later_answer_was_not_sent() {
+    let (store, client) = memory().await;
+    let (one, other, mut worker) = (server(&store), server(&store), Worker::new("w"));
+    worker.register(&one, 1).await;
+    worker.exchange(&one, 0).await;
+    let mut late = Worker::new("w");
+    (late.seq, late.settled) = (worker.seq, worker.seq);
+    worker.seq += 1;
+    let id = submit(&client, "a").await;
+    worker.exchange(&one, 3000).await;
+    assert_eq!(worker.started.len(), 1, "the first server has sent the run");
+    client.command(&id, Command::Kill).await.unwrap();
+    late.send_exchange(&other, 0).await.unwrap();
+    let record = client.get(&id).await.unwrap();
+    assert!(record.node.is_some(), "{record:?}");
+    let answer = worker.exchange(&other, 500).await;
+    assert_eq!(answer.stop.len(), 1, "{answer:?}");
+    let aborted = worker.report(&other, "a", json!({"aborted": true})).await;
+    assert_eq!(aborted.state, Some(StateKind::Killed));
+}
+
 /// The first server has claimed a task, and has sent its run to nobody. The other one, which takes its place, has sent it: a kill
 /// ends the task when the worker has ended the run, and the first server does not apply it before.
 #[tokio::test]

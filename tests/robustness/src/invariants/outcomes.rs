@@ -55,7 +55,7 @@ fn of(subject: &Subject) -> Vec<String> {
             Some(Outcome::Rejected { reason }) => {
                 // The step that answered the command before may have led to the state that rejects.
                 let later = &history[sent.max(answered.saturating_sub(1))..];
-                if !is_rejected(later, record, reason) {
+                if !is_rejected(later, record, reason, decided(subject)) {
                     found.push(format!(
                         "command {order} was rejected ({reason}); no state since has done that"
                     ));
@@ -96,15 +96,28 @@ fn overriding(
         .map(|(at, _)| at)
 }
 
+/// When the node decided on the end of the task. The history has the time of its write, which is before it where the
+/// clock was set back in between.
+fn decided(subject: &Subject) -> Option<jiff::Timestamp> {
+    let state = subject.record.state.as_ref().ok()?;
+    state.code().is_terminal().then_some(state.since)
+}
+
 /// Whether the task came to a state that rejects a command for this reason.
-fn is_rejected(later: &[Change], record: &CommandRecord, reason: &str) -> bool {
+fn is_rejected(
+    later: &[Change],
+    record: &CommandRecord,
+    reason: &str,
+    decided: Option<jiff::Timestamp>,
+) -> bool {
     let message = record.command.kind();
     let mut later = later.iter().take_while(|c| c.what != ChangeKind::Retried);
     later.any(|c| {
         let ChangeKind::Moved { to, .. } = c.what else {
             return false;
         };
-        if to == StateKind::Killed && missed(reason).is_some_and(|at| at <= c.at) {
+        let at = decided.map_or(c.at, |decided| decided.max(c.at));
+        if to == StateKind::Killed && missed(reason).is_some_and(|missed| missed <= at) {
             return true;
         }
         let refusal = TransitionError::NotInTable { from: to, message };
@@ -285,6 +298,34 @@ mod tests {
         let reason = format!("the task did not end by {epoch}");
         caught(task(vec![sent(3), sleeps()], rejected(&reason)), no);
         caught(task(vec![sent(3), completed(2)], rejected(&reason)), no);
+    }
+
+    /// The time of the write was before the deadline, because the clock was set back after the node had decided.
+    #[test]
+    fn a_deadline_counts_by_the_clock_at_the_decision() {
+        let kill = moved(2, ActionKind::Kill, StateKind::Runnable, StateKind::Killed);
+        let mut task = subject(vec![
+            submitted(),
+            claimed("a", 2),
+            sent(3),
+            sent(4),
+            by_command(4, kill),
+        ]);
+        let later = jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(1);
+        let applied = Outcome::Applied {
+            from: StateKind::Runnable,
+            to: StateKind::Killed,
+        };
+        let reason = format!("the task did not end by {later}");
+        let missed = Outcome::Rejected { reason };
+        task.commands = vec![
+            command(3, Command::Complete { result: None }, Some(missed)),
+            command(4, Command::Kill, Some(applied)),
+        ];
+        let mut state = windlass::statemachine::TaskState::new(later);
+        state.status = windlass::statemachine::TaskStatus::Killed;
+        task.record.state = Ok(state);
+        holds(check(&world(task)));
     }
 
     #[test]

@@ -72,6 +72,8 @@ pub(in crate::run) async fn work(
         };
         worker.lose_all();
         if ended {
+            // The attempts whose ends it has not reported count as lost.
+            worker.0.ledger.killed(time::pid());
             let name = worker.lock().name.clone();
             let leave = Request::Leave(
                 name.ok_or("has not registered")?,
