@@ -129,7 +129,7 @@ mod tests {
             state: state(2, 9),
             limits: None,
         });
-        let operation = Operation::Retry(retry.clone());
+        let operation = Operation::Retry(retry);
         let found = |state: &TaskState| Snapshot {
             state: serde_json::to_string(state)
                 .ok()
@@ -152,7 +152,7 @@ mod tests {
     fn a_deletion_without_an_answer_is_known_by_the_task_that_is_gone() {
         let delete = Delete::new(id());
         let lost = lost(Step::Delete(&delete));
-        let operation = Operation::Delete(delete.clone());
+        let operation = Operation::Delete(delete);
         let gone = Snapshot::default();
         assert_eq!(lost.applied(&operation, &gone), Some(Done::Deleted));
         let there = stored(r#"{"kind":"k"}"#);
