@@ -41,7 +41,7 @@ pub enum Reason {
     /// A task has this id. For a submit: a live task.
     Exists {
         /// How the task differs from the new one ([`Task::difference`](windlass_statemachine::Task::difference)), for a submit
-        /// that accepts the same work ([`IfExists::Same`](super::IfExists::Same)).
+        /// that accepts the same work ([`IfExists::Same`](windlass_statemachine::IfExists::Same)).
         difference: Option<String>,
     },
     /// The task has ended.
