@@ -27,6 +27,8 @@ mod idle;
 mod index;
 mod leftovers;
 mod limits;
+#[path = "../logged/mod.rs"]
+mod logged;
 mod lost_answers;
 mod metafora;
 mod namespaces;

@@ -1,10 +1,6 @@
 //! What a node says in its log while the quota of its servers fills.
 
-use std::{
-    io::Write,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
 use windlass::{
     clock::SystemClock,
@@ -16,30 +12,10 @@ use windlass::{
 
 use crate::{
     idle::counters,
+    logged::Logged,
     server::Server,
     support::{raw, secs, spec, until},
 };
-
-/// The log of this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn count(&self, text: &str) -> usize {
-        let bytes = self.0.lock().unwrap();
-        String::from_utf8_lossy(&bytes).matches(text).count()
-    }
-}
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 /// How often the server was asked how large it is.
 async fn looks(server: &Server) -> u64 {
@@ -50,14 +26,7 @@ async fn looks(server: &Server) -> u64 {
 /// On one thread: what the store does on its own is in this test's log, too.
 #[tokio::test]
 async fn a_node_reports_once_that_the_quota_fills() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
-
+    let log = Logged::begin();
     let server = Server::start_with("http", &["--quota-backend-bytes=4194304".to_owned()]);
     let mut options = Options::parse(&server.url("ns")).unwrap();
     options.look_every = Duration::ZERO;
@@ -73,7 +42,7 @@ async fn a_node_reports_once_that_the_quota_fills() {
         })
         .await;
     };
-    let said = || log.count("the quota of etcd fills");
+    let said = || log.lines_with("the quota of etcd fills").len();
     looked_often().await;
     assert_eq!(said(), 0, "there is room");
 
@@ -87,7 +56,7 @@ async fn a_node_reports_once_that_the_quota_fills() {
         said() > 0
     })
     .await;
-    assert_eq!(log.count("of the quota of 4.0 MiB"), 1);
+    assert_eq!(log.lines_with("of the quota of 4.0 MiB").len(), 1);
     looked_often().await;
     assert_eq!(said(), 1, "it is said once");
 }

@@ -2,6 +2,8 @@
 //!
 //! One program, because each program of tests is compiled and linked by itself.
 
+#[path = "../logged/mod.rs"]
+mod logged;
 mod runner;
 mod simulation;
 mod testing;

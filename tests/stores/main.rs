@@ -6,6 +6,8 @@
 mod broken_stores;
 mod conformance;
 mod duties;
+#[path = "../logged/mod.rs"]
+mod logged;
 mod own_state_store;
 mod split;
 mod sqlite;

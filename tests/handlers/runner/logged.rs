@@ -1,7 +1,7 @@
 //! What is logged: failed attempts, waits that nothing ends, handlers that run without effect.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -11,12 +11,12 @@ use super::{
     failures::waited,
     support::{World, secs},
 };
+use crate::logged::Logged;
 
 /// Regression: without a registered handler the client waited silently.
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_kind_that_no_node_handles_is_logged_once() {
-    let log = Log::default();
-    let _logging = log.begin();
+    let log = Logged::begin();
     let world = World::new().await;
     let task = NewTask::new("forgotten").id("t");
     let task = world.client.submit(task).await.unwrap();
@@ -29,8 +29,7 @@ async fn a_wait_for_a_kind_that_no_node_handles_is_logged_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_sleeping_task_is_logged_after_its_due_time() {
-    let log = Log::default();
-    let _logging = log.begin();
+    let log = Logged::begin();
     let world = World::new().await;
     let task = NewTask::new("forgotten").id("t").start_in(secs(3));
     let task = world.client.submit(task).await.unwrap();
@@ -41,41 +40,9 @@ async fn a_wait_for_a_sleeping_task_is_logged_after_its_due_time() {
     assert_eq!(lines.len(), 1, "{lines:?}");
 }
 
-/// What is logged on this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    /// Logs on this thread until the guard is dropped.
-    fn begin(&self) -> tracing::subscriber::DefaultGuard {
-        let log = self.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_ansi(false)
-            .with_writer(move || log.clone())
-            .finish();
-        tracing::subscriber::set_default(subscriber)
-    }
-
-    fn lines_with(&self, text: &str) -> Vec<String> {
-        let log = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let lines = log.lines().filter(|line| line.contains(text));
-        lines.map(String::from).collect()
-    }
-}
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_log_reports_a_failed_attempt_when_it_is_durable_and_once() {
-    let (world, log) = (World::new().await, Log::default());
-    let _logging = log.begin();
+    let (world, log) = (World::new().await, Logged::begin());
     let _node = world
         .node("n")
         .handler("flaky", |task: TaskContext| async move {
@@ -103,8 +70,7 @@ const MANY: u64 = 5_000;
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_runs_again_and_again_without_effect_is_slowed_down_and_reported() {
-    let (world, log) = (World::new().await, Log::default());
-    let _logging = log.begin();
+    let (world, log) = (World::new().await, Logged::begin());
     let runs = Arc::new(AtomicU64::new(0));
     let count = runs.clone();
     let _node = world

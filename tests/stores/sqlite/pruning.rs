@@ -1,10 +1,6 @@
 //! History is pruned from its beginning. A watch that was behind lists again, and a feed is refused.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use jiff::SignedDuration;
@@ -19,6 +15,7 @@ use windlass::{
 };
 
 use super::support::*;
+use crate::logged::Logged;
 
 #[tokio::test]
 async fn a_watch_that_was_behind_lists_again() {
@@ -171,29 +168,6 @@ async fn a_clock_that_is_ahead_prunes_nothing_early() {
     assert!(store.get(&id("b")).await.is_ok());
 }
 
-/// What is logged, as text.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn warnings(&self) -> usize {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        text.matches("the clock and the newest record of the store are far apart")
-            .count()
-    }
-}
-
 /// Starts a node and stops it at once: it never comes to pruning.
 async fn short_run(file: &File, clock: &Arc<ManualClock>) {
     let url = format!("sqlite:{}", file.path().display());
@@ -211,19 +185,18 @@ async fn short_run(file: &File, clock: &Arc<ManualClock>) {
 /// The next node trusts the times that this one has written.
 #[tokio::test]
 async fn a_node_that_ends_at_once_warns_of_a_clock_that_is_ahead() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(move || writer.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let log = Logged::begin();
+    let warnings = || {
+        let text = "the clock and the newest record of the store are far apart";
+        log.lines_with(text).len()
+    };
     let (file, clock) = (file(), clock());
     ended(&open(&file, &clock).await, &clock, "a").await;
     short_run(&file, &clock).await;
-    assert_eq!(log.warnings(), 0, "the clock is right");
+    assert_eq!(warnings(), 0, "the clock is right");
     clock.set(clock.now() + days(30));
     short_run(&file, &clock).await;
-    assert_eq!(log.warnings(), 1);
+    assert_eq!(warnings(), 1);
 }
 
 /// Changes of a clock that was far ahead are pruned with those around them.
