@@ -205,7 +205,7 @@ impl Turn {
         let Some(Entry::Live(task)) = self.tasks.get_mut(id) else {
             return;
         };
-        let verdict = task.judge(held, request.seq, request.settled);
+        let verdict = task.judge(held, (request.seq, request.settled), desk.env());
         if let Some(held) = held.filter(|held| task.machine.run() == Some(held.run)) {
             let took = Input::Took(held.took);
             self.feed(desk, id, took);
@@ -238,20 +238,20 @@ impl Turn {
                     fence: held.fence,
                 });
             }
-            if let Some(Entry::Live(task)) = self.tasks.get(&held.id)
+            if let Some(Entry::Live(task)) = self.tasks.get_mut(&held.id)
                 && task.claim.fence == held.fence
             {
-                let (signals, stop) = task.news(held);
+                let (signals, stop) = task.news(held, request.seq);
                 answer.signals.extend(signals);
                 answer.stop.extend(stop);
             }
         }
-        for entry in self.tasks.values() {
+        for entry in self.tasks.values_mut() {
             if let Entry::Live(task) = entry
                 && let Some(run) = task.runs_since(request.seq)
                 && !request.held.iter().any(|held| held.id == run.id)
             {
-                let (signals, stop) = task.news(&run);
+                let (signals, stop) = task.news(&run, request.seq);
                 answer.signals.extend(signals);
                 answer.stop.extend(stop);
             }
