@@ -17,16 +17,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mimalloc::MiMalloc;
 use windlass_simulation::{
     isolated,
     run::{Plan, Report},
     shrink::shrink,
 };
-
-/// A run allocates a few million times, in one thread.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 const HELP: &str = "\
 Usage: windlass-simulate [SEED] [OPTIONS]
