@@ -2,6 +2,7 @@
 //!
 //! One subscriber serves all threads of the program. With a subscriber for each test, `tracing` may
 //! decide on another thread, which has none, that nobody wants an event, and then no thread gets it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     cell::RefCell,
