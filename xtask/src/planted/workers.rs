@@ -63,7 +63,7 @@ const MUTANTS: &[Mutant] = &[
         edits: &[edit(
             "src/workers/exchange.rs",
             1,
-            "self.read_newer(desk, worker, ids, request.seq).await?",
+            "self.read_newer(service, worker, ids, request.seq).await?",
             "drop::<Vec<TaskId>>(ids)",
         )],
         test: "speakers::a_run_of_another_server_is_not_lost",
@@ -114,7 +114,7 @@ const MUTANTS: &[Mutant] = &[
         edits: &[edit(
             "src/workers/turn.rs",
             1,
-            "self.hold(desk, worker, claimed)",
+            "self.hold(service, worker, claimed)",
             "drop(claimed)",
         )],
         test: "servers::another_server_sends_a_claim_whose_answer_was_lost",
@@ -147,8 +147,8 @@ const MUTANTS: &[Mutant] = &[
         edits: &[edit(
             "src/workers/turn.rs",
             1,
-            "desk.pending_orders(worker.lease.id).await",
-            "Ok(desk.hall().orders(worker.lease.id))",
+            "service.pending_orders(worker.lease.id).await",
+            "Ok(service.hall().orders(worker.lease.id))",
         )],
         test: "speakers::an_answered_command_is_not_carried_out_by_the_next_server",
     },

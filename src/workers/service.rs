@@ -1,4 +1,4 @@
-//! [`Desk`]: what the requests of all workers of this process share.
+//! [`Service`]: what the requests of all workers of this process share.
 
 use std::{
     collections::BTreeSet,
@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// What the requests of all workers of this process share.
-pub(super) struct Desk {
+pub(super) struct Service {
     /// The name of the node with which this process watches the tasks.
     pub(super) name: String,
     pub(super) coordinator: Arc<dyn Coordinator>,
@@ -51,7 +51,7 @@ pub(super) struct Desk {
     pub(super) stop: CancellationToken,
 }
 
-impl Desk {
+impl Service {
     pub(super) fn new(
         store: &Store,
         servers: Box<dyn Fn() -> Vec<String> + Send + Sync>,
@@ -148,10 +148,10 @@ impl Desk {
 
     /// Lets the worker look at its notices.
     pub(super) fn wake(self: &Arc<Self>, worker: Arc<Worker>) {
-        let desk = self.clone();
+        let service = self.clone();
         tokio::spawn(async move {
             let mut turn = worker.turn.lock().await;
-            turn.look(&desk, &worker).await;
+            turn.look(&service, &worker).await;
             drop(turn);
             worker.news.notify_waiters();
         });
@@ -169,15 +169,15 @@ impl Desk {
             }
             board.alarm = Some(at);
         }
-        let (desk, worker) = (self.clone(), worker.clone());
+        let (service, worker) = (self.clone(), worker.clone());
         tokio::spawn(async move {
             tokio::select! {
                 () = sleep(wait) => {}
-                () = desk.stop.cancelled() => return,
+                () = service.stop.cancelled() => return,
             }
             worker.board().alarm.take_if(|alarm| *alarm <= at);
             worker.tell(Notice::Time);
-            desk.wake(worker);
+            service.wake(worker);
         });
     }
 
@@ -206,10 +206,10 @@ impl Desk {
         command: NodeCommandId,
         outcome: impl Into<String>,
     ) {
-        let (desk, lease, outcome) = (self.clone(), lease.clone(), outcome.into());
+        let (service, lease, outcome) = (self.clone(), lease.clone(), outcome.into());
         tokio::spawn(async move {
             for _ in 0..10 {
-                let done = desk
+                let done = service
                     .coordinator
                     .acknowledge(&lease, command, &outcome)
                     .await;
@@ -222,7 +222,7 @@ impl Desk {
                     Ok(()) => break,
                 }
             }
-            desk.hall().answered(lease.id, command);
+            service.hall().answered(lease.id, command);
         });
     }
 
@@ -231,10 +231,10 @@ impl Desk {
     pub(super) fn sweep(self: &Arc<Self>) {
         let others = self.hall().orders_of_others();
         if !others.is_empty() {
-            let desk = self.clone();
+            let service = self.clone();
             tokio::spawn(async move {
                 for lease in others {
-                    if let Err(error) = desk.pending_orders(lease).await {
+                    if let Err(error) = service.pending_orders(lease).await {
                         debug!(lease, %error, "could not read the outcome of a command to a worker");
                     }
                 }
@@ -242,8 +242,8 @@ impl Desk {
         }
         let workers = self.hall().workers();
         for worker in workers.into_iter().filter(|worker| worker.is_gone()) {
-            let desk = self.clone();
-            tokio::spawn(async move { desk.drop_worker(&worker).await });
+            let service = self.clone();
+            tokio::spawn(async move { service.drop_worker(&worker).await });
         }
     }
 
@@ -251,8 +251,8 @@ impl Desk {
     pub(super) fn dispatch(self: &Arc<Self>) {
         let taken = self.hall().take(self.moment());
         for (worker, views) in taken {
-            let desk = self.clone();
-            tokio::spawn(async move { desk.claim(&worker, views).await });
+            let service = self.clone();
+            tokio::spawn(async move { service.claim(&worker, views).await });
         }
     }
 
