@@ -25,7 +25,7 @@ struct Waits<'a>(&'a Worker);
 impl<'a> Waits<'a> {
     fn new(service: &Service, worker: &'a Arc<Worker>) -> Self {
         worker.board().waiting += 1;
-        if service.hall().waits(worker, service.moment()) {
+        if service.dispatcher().waits(worker, service.moment()) {
             service.work.notify_one();
         }
         Self(worker)
@@ -134,7 +134,7 @@ async fn begin(
         seq: request.seq,
     });
     turn.compare(&service, &worker, &request).await?;
-    let views = service.hall().take_for(&worker, service.moment());
+    let views = service.dispatcher().take_for(&worker, service.moment());
     if !views.is_empty() {
         turn.claim(&service, &worker, views).await;
     }

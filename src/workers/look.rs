@@ -90,7 +90,9 @@ impl Turn {
             Some(Entry::Live(_)) => self.feed(service, id, Input::Fenced(StopReason::Deleted)),
             Some(Entry::Unjudged(_)) => {
                 if let Some(entry) = self.tasks.remove(id) {
-                    service.hall().disowns(id, self.lease.id, service.moment());
+                    service
+                        .dispatcher()
+                        .disowns(id, self.lease.id, service.moment());
                     self.fenced.insert((id.clone(), entry.fence()));
                 }
             }
@@ -221,9 +223,9 @@ impl Turn {
         views.extend(known);
         let has_later = !views.is_empty();
         {
-            let mut hall = service.hall();
-            hall.put_back(views, service.moment());
-            hall.claims_answered(ids.iter());
+            let mut dispatcher = service.dispatcher();
+            dispatcher.put_back(views, service.moment());
+            dispatcher.claims_answered(ids.iter());
         }
         if has_later {
             service.work.notify_one();

@@ -5,9 +5,9 @@
 //! the store and from what the worker says that it holds. So any server of the namespace takes the place of another.
 
 mod claims;
+mod dispatcher;
 mod error;
 mod exchange;
-mod hall;
 mod look;
 mod newer;
 mod node;
@@ -122,7 +122,7 @@ impl Workers {
         &self,
         worker: &NodeName,
     ) -> Result<Option<(Vec<Kind>, Labels)>, WorkerError> {
-        let known = self.service.hall().by_name(worker).cloned();
+        let known = self.service.dispatcher().by_name(worker).cloned();
         if let Some(known) = known {
             let board = known.board();
             let kinds = board.offers.keys().cloned().collect();
@@ -192,7 +192,7 @@ impl Workers {
         };
         let left = self.service.coordinator.leave(&record.lease).await;
         left.map_err(WorkerError::Store)?;
-        let known = self.service.hall().worker(record.lease.id).cloned();
+        let known = self.service.dispatcher().worker(record.lease.id).cloned();
         if let Some(worker) = known {
             self.service.drop_worker(&worker).await;
         }

@@ -79,7 +79,9 @@ impl Turn {
         if self.tasks.remove(id).is_none() {
             return;
         }
-        service.hall().disowns(id, self.lease.id, service.moment());
+        service
+            .dispatcher()
+            .disowns(id, self.lease.id, service.moment());
         for command in self.stops.remove(id).into_iter().flatten() {
             service.acknowledge(&self.lease, command, "released");
         }

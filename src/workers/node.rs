@@ -114,18 +114,20 @@ async fn watch(service: &Arc<Service>, lease: &Lease) {
 fn handle(service: &Arc<Service>, own: &Lease, events: Vec<Event>) {
     let now = service.moment();
     let mut concerned = Vec::new();
-    let mut hall = service.hall();
+    let mut dispatcher = service.dispatcher();
     for event in events {
         match event {
-            Event::Reset => hall.list_begins(),
+            Event::Reset => dispatcher.list_begins(),
             Event::Listed => {
-                for worker in hall.workers() {
+                for worker in dispatcher.workers() {
                     worker.tell(Notice::Refresh);
                     concerned.push(worker);
                 }
             }
-            Event::Task(view) => concerned.extend(hall.view(view, now)),
-            Event::Gone { id, order, fence } => concerned.extend(hall.gone(&id, order, fence)),
+            Event::Task(view) => concerned.extend(dispatcher.view(view, now)),
+            Event::Gone { id, order, fence } => {
+                concerned.extend(dispatcher.gone(&id, order, fence));
+            }
             Event::Node(command) if command.lease == own.id => {
                 let outcome = match command.command {
                     NodeCommand::Freeze => "frozen",
@@ -137,12 +139,12 @@ fn handle(service: &Arc<Service>, own: &Lease, events: Vec<Event>) {
                 // The node claims nothing itself, and has no state that an operator could change.
                 service.acknowledge(own, command.id, outcome);
             }
-            Event::Node(command) => concerned.extend(hall.order(command)),
+            Event::Node(command) => concerned.extend(dispatcher.order(command)),
             // Reported for the own lease, which claims nothing.
             Event::Commands { .. } | Event::Peers => {}
         }
     }
-    drop(hall);
+    drop(dispatcher);
     concerned.sort_unstable_by_key(|worker| worker.lease.id);
     concerned.dedup_by_key(|worker| worker.lease.id);
     for worker in concerned {
@@ -159,7 +161,7 @@ async fn dispatch(service: Arc<Service>) {
             swept = Instant::now();
             service.sweep();
         }
-        let next = service.hall().next_due_in(service.moment());
+        let next = service.dispatcher().next_due_in(service.moment());
         let next = next.unwrap_or(SWEEP_EVERY);
         let next = next.clamp(Duration::from_millis(1), SWEEP_EVERY);
         tokio::select! {

@@ -61,7 +61,7 @@ async fn carry_out(
     items: Vec<(Item, What)>,
 ) -> Result<Reported, WorkerError> {
     let hash = secret::hash(&request.secret);
-    let known = service.hall().named(name, &hash);
+    let known = service.dispatcher().named(name, &hash);
     let worker = match known {
         Some(worker) => worker,
         None => service.worker(&service.record(name, &hash).await?),
@@ -82,7 +82,7 @@ async fn carry_out(
     }
     let results = turn.apply(service, &worker, items).await;
     if request.claims_wanted && turn.speaks {
-        let views = service.hall().take_for(&worker, service.moment());
+        let views = service.dispatcher().take_for(&worker, service.moment());
         if !views.is_empty() {
             turn.claim(service, &worker, views).await;
         }

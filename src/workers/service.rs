@@ -16,8 +16,8 @@ use tracing::debug;
 use windlass_statemachine::{Kind, NodeName, machine::Env};
 
 use super::{
+    dispatcher::Dispatcher,
     error::WorkerError,
-    hall::Hall,
     renewals::Renewals,
     secret,
     worker::{Notice, Worker},
@@ -40,7 +40,7 @@ pub(super) struct Service {
     pub(super) registry: Arc<dyn Registry>,
     clock: Arc<dyn Clock>,
     started: Instant,
-    hall: Mutex<Hall>,
+    dispatcher: Mutex<Dispatcher>,
     /// Notified when there may be tasks for waiting workers.
     pub(super) work: Notify,
     /// The kinds of all workers, for the watch.
@@ -62,7 +62,7 @@ impl Service {
             registry: store.registry().clone(),
             clock: store.clock().clone(),
             started: Instant::now(),
-            hall: Mutex::default(),
+            dispatcher: Mutex::default(),
             work: Notify::new(),
             kinds: watch::channel(BTreeSet::new()).0,
             renewals: Renewals::default(),
@@ -72,8 +72,10 @@ impl Service {
         })
     }
 
-    pub(super) fn hall(&self) -> MutexGuard<'_, Hall> {
-        self.hall.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn dispatcher(&self) -> MutexGuard<'_, Dispatcher> {
+        self.dispatcher
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -112,13 +114,13 @@ impl Service {
 
     /// Returns the worker of a record, which is new to this process unless it has served that lease before.
     pub(super) fn worker(self: &Arc<Self>, record: &WorkerRecord) -> Arc<Worker> {
-        let mut hall = self.hall();
-        if let Some(worker) = hall.worker(record.lease.id) {
+        let mut dispatcher = self.dispatcher();
+        if let Some(worker) = dispatcher.worker(record.lease.id) {
             return worker.clone();
         }
         let worker = Worker::new(record.clone());
-        let kinds = hall.add(&worker);
-        drop(hall);
+        let kinds = dispatcher.add(&worker);
+        drop(dispatcher);
         self.metrics.begin(worker.board().offers.keys());
         self.covers(kinds);
         worker
@@ -127,7 +129,7 @@ impl Service {
     /// Takes note of what a worker offers now.
     pub(super) fn offers(&self, worker: &Arc<Worker>) {
         self.metrics.begin(worker.board().offers.keys());
-        let kinds = self.hall().add(worker);
+        let kinds = self.dispatcher().add(worker);
         self.covers(kinds);
     }
 
@@ -142,7 +144,7 @@ impl Service {
     pub(super) async fn drop_worker(self: &Arc<Self>, worker: &Worker) {
         worker.board().is_over = true;
         worker.turn.lock().await.forget(self);
-        self.hall().remove(worker.lease.id);
+        self.dispatcher().remove(worker.lease.id);
         worker.news.notify_waiters();
     }
 
@@ -185,13 +187,13 @@ impl Service {
     /// spoke for the worker before may have carried them out.
     pub(super) async fn pending_orders(&self, lease: u64) -> Result<Vec<QueuedNodeCommand>, Error> {
         let mut pending = Vec::new();
-        let orders = self.hall().orders(lease);
+        let orders = self.dispatcher().orders(lease);
         for order in orders {
             match self.registry.node_outcome(order.id).await {
                 Ok(None) => pending.push(order),
                 // It was answered, or its worker has left.
                 Ok(Some(_)) | Err(Error::NotFound { .. }) => {
-                    self.hall().answered(lease, order.id);
+                    self.dispatcher().answered(lease, order.id);
                 }
                 Err(error) => return Err(error),
             }
@@ -222,14 +224,14 @@ impl Service {
                     Ok(()) => break,
                 }
             }
-            service.hall().answered(lease.id, command);
+            service.dispatcher().answered(lease.id, command);
         });
     }
 
     /// Forgets the workers that have gone elsewhere, or for good, and the commands of operators that other servers have
     /// answered.
     pub(super) fn sweep(self: &Arc<Self>) {
-        let others = self.hall().orders_of_others();
+        let others = self.dispatcher().orders_of_others();
         if !others.is_empty() {
             let service = self.clone();
             tokio::spawn(async move {
@@ -240,7 +242,7 @@ impl Service {
                 }
             });
         }
-        let workers = self.hall().workers();
+        let workers = self.dispatcher().workers();
         for worker in workers.into_iter().filter(|worker| worker.is_gone()) {
             let service = self.clone();
             tokio::spawn(async move { service.drop_worker(&worker).await });
@@ -249,7 +251,7 @@ impl Service {
 
     /// Claims tasks for the workers that wait.
     pub(super) fn dispatch(self: &Arc<Self>) {
-        let taken = self.hall().take(self.moment());
+        let taken = self.dispatcher().take(self.moment());
         for (worker, views) in taken {
             let service = self.clone();
             tokio::spawn(async move { service.claim(&worker, views).await });

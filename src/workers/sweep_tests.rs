@@ -29,7 +29,7 @@ async fn commands_that_other_servers_have_answered_are_forgotten() -> Result<(),
         let id = client.command_node("w", command.clone()).await?;
         sent.push(id);
         service
-            .hall()
+            .dispatcher()
             .order(QueuedNodeCommand::new(id, lease.id, command));
     }
     let (answered, open) = (sent[0], sent[1]);
@@ -42,7 +42,7 @@ async fn commands_that_other_servers_have_answered_are_forgotten() -> Result<(),
             service.sweep();
             tokio::time::sleep(Duration::from_millis(5)).await;
             let kept: Vec<_> = service
-                .hall()
+                .dispatcher()
                 .orders(lease.id)
                 .iter()
                 .map(|order| order.id)
@@ -59,6 +59,6 @@ async fn commands_that_other_servers_have_answered_are_forgotten() -> Result<(),
     );
     // An open command ends with its worker.
     store.coordinator().leave(&lease).await?;
-    assert!(kept(&[]).await && service.hall().orders_of_others().is_empty());
+    assert!(kept(&[]).await && service.dispatcher().orders_of_others().is_empty());
     Ok(())
 }

@@ -11,8 +11,8 @@ use windlass_statemachine::{
 
 use super::{
     claims::{Entry, Turn},
+    dispatcher::Ended,
     error::WorkerError,
-    hall::Ended,
     protocol::{Held, Offer},
     service::Service,
     task::RemoteTask,
@@ -119,7 +119,9 @@ impl Turn {
     /// Drops every machine: this process no longer knows the state of the claims.
     pub(super) fn forget(&mut self, service: &Arc<Service>) {
         for id in self.tasks.keys() {
-            service.hall().disowns(id, self.lease.id, service.moment());
+            service
+                .dispatcher()
+                .disowns(id, self.lease.id, service.moment());
         }
         if self.speaks {
             service.coordinator.detach(&self.lease);
@@ -132,7 +134,7 @@ impl Turn {
     /// Adds a claim that was read from the store.
     pub(super) fn hold(&mut self, service: &Arc<Service>, worker: &Arc<Worker>, claimed: Claimed) {
         let id = claimed.task.id.clone();
-        service.hall().owns(&id, claimed.order, worker);
+        service.dispatcher().owns(&id, claimed.order, worker);
         let entry = Entry::Unjudged(Box::new(claimed));
         self.tasks.insert(id, entry);
     }
@@ -200,7 +202,7 @@ impl Turn {
             };
             self.tasks.remove(id);
             let now = service.moment();
-            service.hall().released(id, self.lease.id, ended, now);
+            service.dispatcher().released(id, self.lease.id, ended, now);
             // It may be due before anything else is.
             service.work.notify_one();
             for command in self.stops.remove(id).into_iter().flatten() {

@@ -148,7 +148,7 @@ const MUTANTS: &[Mutant] = &[
             "src/workers/turn.rs",
             1,
             "service.pending_orders(worker.lease.id).await",
-            "Ok(service.hall().orders(worker.lease.id))",
+            "Ok(service.dispatcher().orders(worker.lease.id))",
         )],
         test: "speakers::an_answered_command_is_not_carried_out_by_the_next_server",
     },

@@ -1,4 +1,4 @@
-//! [`Hall`]: the due tasks, and the workers that wait for them.
+//! [`Dispatcher`]: the due tasks, and the workers that wait for them.
 
 mod orders;
 
@@ -30,7 +30,7 @@ const AFTER_RELEASE: Duration = Duration::from_secs(1);
 
 /// The due tasks of the namespace, and the workers of this process.
 #[derive(Default)]
-pub(super) struct Hall {
+pub(super) struct Dispatcher {
     due: DueIndex,
     workers: HashMap<u64, Arc<Worker>>,
     names: HashMap<NodeName, u64>,
@@ -69,7 +69,7 @@ pub(super) struct Ended {
     pub(super) signalled: bool,
 }
 
-impl Hall {
+impl Dispatcher {
     /// Adds a worker, or what it offers now. Returns the kinds of all workers when they have changed, or what tasks a
     /// worker may have: the tasks are then to be listed again.
     pub(super) fn add(&mut self, worker: &Arc<Worker>) -> Option<BTreeSet<Kind>> {
