@@ -24,7 +24,7 @@ struct Waits<'a>(&'a Worker);
 
 impl<'a> Waits<'a> {
     fn new(service: &Service, worker: &'a Arc<Worker>) -> Self {
-        worker.board().waiting += 1;
+        worker.shared().waiting += 1;
         if service.dispatcher().waits(worker, service.moment()) {
             service.work.notify_one();
         }
@@ -34,7 +34,7 @@ impl<'a> Waits<'a> {
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.0.board().waiting -= 1;
+        self.0.shared().waiting -= 1;
     }
 }
 
@@ -85,12 +85,12 @@ pub(super) async fn exchange(
     let longest = worker.lease.ttl / 4;
     let wait = Duration::from_millis(request.wait_ms).min(longest);
     let until = Instant::now() + wait;
-    let was_closed = worker.board().is_closed();
+    let was_closed = worker.shared().is_closed();
     loop {
         let news = worker.news.notified();
         let mut news = std::pin::pin!(news);
         news.as_mut().enable();
-        if worker.board().is_over {
+        if worker.shared().is_over {
             return Err(WorkerError::Over(name));
         }
         let (answer, ends) = {
@@ -127,7 +127,7 @@ async fn begin(
     turn.enter(&service, &worker, request.seq, Some(record))
         .await?;
     turn.exchange = request.seq;
-    worker.board().pause(request.pause_kinds.clone());
+    worker.shared().pause(request.pause_kinds.clone());
     service.renewals.add(Renewal {
         worker: worker.clone(),
         lease: turn.lease.clone(),
@@ -232,8 +232,8 @@ impl Turn {
     ) -> Exchanged {
         let mut answer = Exchanged::default();
         {
-            let board = worker.board();
-            (answer.drain, answer.renewed_seq) = (board.is_closed(), board.renewed);
+            let shared = worker.shared();
+            (answer.drain, answer.renewed_seq) = (shared.is_closed(), shared.renewed);
         }
         if self.exchange != request.seq || !self.speaks {
             return answer;

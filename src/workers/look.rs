@@ -160,18 +160,18 @@ impl Turn {
         let answer = |outcome: &str| service.acknowledge(&self.lease, id, outcome);
         match command {
             NodeCommand::Freeze => {
-                let mut board = worker.board();
-                board.status.frozen = true;
-                board.answers.push((id, "frozen".to_owned()));
+                let mut shared = worker.shared();
+                shared.status.frozen = true;
+                shared.answers.push((id, "frozen".to_owned()));
             }
             NodeCommand::Unfreeze => {
-                let mut board = worker.board();
-                (board.status.frozen, board.status.draining) = (false, false);
-                board.answers.push((id, "unfrozen".to_owned()));
+                let mut shared = worker.shared();
+                (shared.status.frozen, shared.status.draining) = (false, false);
+                shared.answers.push((id, "unfrozen".to_owned()));
             }
             NodeCommand::Balance => answer("balanced: 0 tasks released"),
             NodeCommand::Drain => {
-                worker.board().status.draining = true;
+                worker.shared().status.draining = true;
                 self.drains.push(id);
                 self.stop_all(service, StopReason::Drain);
             }
@@ -230,14 +230,14 @@ impl Turn {
         if has_later {
             service.work.notify_one();
         }
-        worker.board().claimed(kinds.iter());
+        worker.shared().claimed(kinds.iter());
         self.settle(service, worker).await;
     }
 
     /// Gives up what this process knows of the worker: whether a claim was made is not known, or another server speaks.
     fn lose(&mut self, service: &Arc<Service>, worker: &Arc<Worker>, error: &Error) {
         if matches!(error, Error::Fenced(_)) {
-            worker.board().is_over = true;
+            worker.shared().is_over = true;
         }
         self.forget(service);
     }
@@ -257,7 +257,7 @@ impl Turn {
             // The next request reads it.
             return;
         }
-        let offer = worker.board().offers.get(&claimed.task.kind).cloned();
+        let offer = worker.shared().offers.get(&claimed.task.kind).cloned();
         let fits = offer.is_some_and(|offer| offer.reads >= claimed.state.data_version);
         if !fits {
             info!(task = %view.id, worker = %worker.lease.node, "claimed, but no longer for this worker: released");

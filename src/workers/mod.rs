@@ -124,9 +124,9 @@ impl Workers {
     ) -> Result<Option<(Vec<Kind>, Labels)>, WorkerError> {
         let known = self.service.dispatcher().by_name(worker).cloned();
         if let Some(known) = known {
-            let board = known.board();
-            let kinds = board.offers.keys().cloned().collect();
-            return Ok(Some((kinds, board.labels.clone())));
+            let shared = known.shared();
+            let kinds = shared.offers.keys().cloned().collect();
+            return Ok(Some((kinds, shared.labels.clone())));
         }
         let record = self.service.coordinator.worker(worker).await;
         let record = record.map_err(WorkerError::Store)?;

@@ -198,8 +198,8 @@ async fn is_speaker(service: &Service, lease: &Lease) -> Result<bool, Error> {
 async fn renew_worker(service: &Arc<Service>, renewal: Renewal) {
     let Renewal { worker, lease, seq } = renewal;
     let (status, answers) = {
-        let mut board = worker.board();
-        (board.status.clone(), std::mem::take(&mut board.answers))
+        let mut shared = worker.shared();
+        (shared.status.clone(), std::mem::take(&mut shared.answers))
     };
     let renewed = service.coordinator.renew(&lease, &status).await;
     if !answers.is_empty() {
@@ -215,13 +215,13 @@ async fn renew_worker(service: &Arc<Service>, renewal: Renewal) {
                 }
             }
             // They are dropped when this server speaks again.
-            _ => worker.board().answers.extend(answers),
+            _ => worker.shared().answers.extend(answers),
         }
     }
     match renewed {
         Ok(()) => {
-            let mut board = worker.board();
-            board.renewed = board.renewed.max(seq);
+            let mut shared = worker.shared();
+            shared.renewed = shared.renewed.max(seq);
         }
         Err(Error::Fenced(_)) => service.drop_worker(&worker).await,
         Err(error) => {

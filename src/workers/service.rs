@@ -121,14 +121,14 @@ impl Service {
         let worker = Worker::new(record.clone());
         let kinds = dispatcher.add(&worker);
         drop(dispatcher);
-        self.metrics.begin(worker.board().offers.keys());
+        self.metrics.begin(worker.shared().offers.keys());
         self.covers(kinds);
         worker
     }
 
     /// Takes note of what a worker offers now.
     pub(super) fn offers(&self, worker: &Arc<Worker>) {
-        self.metrics.begin(worker.board().offers.keys());
+        self.metrics.begin(worker.shared().offers.keys());
         let kinds = self.dispatcher().add(worker);
         self.covers(kinds);
     }
@@ -142,7 +142,7 @@ impl Service {
 
     /// Forgets a worker whose lease is over.
     pub(super) async fn drop_worker(self: &Arc<Self>, worker: &Worker) {
-        worker.board().is_over = true;
+        worker.shared().is_over = true;
         worker.turn.lock().await.forget(self);
         self.dispatcher().remove(worker.lease.id);
         worker.news.notify_waiters();
@@ -165,11 +165,11 @@ impl Service {
         let wait = wait.clamp(Duration::from_millis(1), Duration::from_secs(60));
         let at = Instant::now() + wait;
         {
-            let mut board = worker.board();
-            if board.alarm.is_some_and(|alarm| alarm <= at) {
+            let mut shared = worker.shared();
+            if shared.alarm.is_some_and(|alarm| alarm <= at) {
                 return;
             }
-            board.alarm = Some(at);
+            shared.alarm = Some(at);
         }
         let (service, worker) = (self.clone(), worker.clone());
         tokio::spawn(async move {
@@ -177,7 +177,7 @@ impl Service {
                 () = sleep(wait) => {}
                 () = service.stop.cancelled() => return,
             }
-            worker.board().alarm.take_if(|alarm| *alarm <= at);
+            worker.shared().alarm.take_if(|alarm| *alarm <= at);
             worker.tell(Notice::Time);
             service.wake(worker);
         });

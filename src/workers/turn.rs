@@ -81,7 +81,7 @@ impl Turn {
         debug!(worker = %name, server = %service.name, seq, claims = self.tasks.len(), "speaks for a worker");
         (self.speaks, self.seq) = (true, seq);
         worker.describe(&record.spec, status);
-        worker.board().answers.clear();
+        worker.shared().answers.clear();
         service.offers(worker);
         if !orders.is_empty() {
             for order in orders {
@@ -104,7 +104,7 @@ impl Turn {
         self.forget(service);
         match error {
             Error::Fenced(_) => {
-                worker.board().is_over = true;
+                worker.shared().is_over = true;
                 WorkerError::Over(name)
             }
             Error::OtherSpeaker { seq: last, .. } => WorkerError::Stale {
@@ -151,7 +151,7 @@ impl Turn {
         let Some(entry @ Entry::Unjudged(_)) = self.tasks.get_mut(id) else {
             return;
         };
-        let offer = worker.board().offers.get(entry.kind()).cloned();
+        let offer = worker.shared().offers.get(entry.kind()).cloned();
         let offer = offer.unwrap_or_else(|| Offer::new(0));
         // The task takes its place below.
         let Some(Entry::Unjudged(claimed)) = self.tasks.remove(id) else {
@@ -290,17 +290,17 @@ impl Turn {
         }
     }
 
-    /// Notes on the board what the worker has, and arms the next timer.
+    /// Notes in the shared part what the worker has, and arms the next timer.
     fn note(&mut self, service: &Arc<Service>, worker: &Arc<Worker>) {
         let mut held: HashMap<Kind, u32> = HashMap::new();
         for entry in self.tasks.values() {
             *held.entry(entry.kind().clone()).or_default() += 1;
         }
-        worker.board().holds(held);
+        worker.shared().holds(held);
         if self.tasks.is_empty() {
             let drained = mem::take(&mut self.drains).into_iter();
             let drained = drained.map(|command| (command, "drained".to_owned()));
-            worker.board().answers.extend(drained);
+            worker.shared().answers.extend(drained);
         }
         let env = service.env();
         let timers = self.tasks.values().filter_map(|entry| match entry {

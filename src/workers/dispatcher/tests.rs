@@ -130,7 +130,7 @@ async fn an_event_during_a_claim_counts_more_than_its_failure() -> Tested {
         }
         dispatcher.put_back(views, moment());
         dispatcher.claims_answered(ids.iter());
-        worker.board().claimed([Kind::new("k")?].iter());
+        worker.shared().claimed([Kind::new("k")?].iter());
         tokio::time::sleep(LATER + Duration::from_millis(2)).await;
         assert_eq!(dispatcher.take_for(&worker, moment()).len(), later);
     }
@@ -154,7 +154,7 @@ async fn a_sleeping_task_with_a_command_that_is_not_claimed_is_put_off() -> Test
     let ids: Vec<_> = views.iter().map(|view| view.id.clone()).collect();
     dispatcher.put_back(views, moment());
     dispatcher.claims_answered(ids.iter());
-    worker.board().claimed([Kind::new("k")?].iter());
+    worker.shared().claimed([Kind::new("k")?].iter());
     assert!(dispatcher.take_for(&worker, moment()).is_empty());
     tokio::time::sleep(LATER + Duration::from_millis(2)).await;
     assert_eq!(dispatcher.take_for(&worker, moment()).len(), 1);
