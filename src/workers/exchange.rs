@@ -6,12 +6,12 @@ use tokio::time::{Instant, sleep_until};
 use windlass_statemachine::{Invalid, Message, NodeName, StopReason, TaskId, machine::Input};
 
 use super::{
-    claims::{Entry, Turn},
     error::WorkerError,
     protocol::{Exchange, Exchanged, Held, Lost, RunPhase},
     renewals::Renewal,
     secret,
     service::Service,
+    session::{Entry, Session},
     task::Verdict,
     worker::Worker,
 };
@@ -94,9 +94,9 @@ pub(super) async fn exchange(
             return Err(WorkerError::Over(name));
         }
         let (answer, ends) = {
-            let mut turn = worker.turn.lock().await;
-            let answer = turn.news(&service, &worker, &request);
-            (answer, !turn.speaks || turn.exchange != request.seq)
+            let mut session = worker.session.lock().await;
+            let answer = session.news(&service, &worker, &request);
+            (answer, !session.speaks || session.exchange != request.seq)
         };
         let is_late = Instant::now() >= until || service.stop.is_cancelled();
         if ends || is_late || answer.drain != was_closed || !answer.is_empty() {
@@ -123,28 +123,29 @@ async fn begin(
         .await?;
     let worker = service.worker(&record);
     worker.is_seen();
-    let mut turn = worker.turn.lock().await;
-    turn.enter(&service, &worker, request.seq, Some(record))
+    let mut session = worker.session.lock().await;
+    session
+        .enter(&service, &worker, request.seq, Some(record))
         .await?;
-    turn.exchange = request.seq;
+    session.exchange = request.seq;
     worker.shared().pause(request.pause_kinds.clone());
     service.renewals.add(Renewal {
         worker: worker.clone(),
-        lease: turn.lease.clone(),
+        lease: session.lease.clone(),
         seq: request.seq,
     });
-    turn.compare(&service, &worker, &request).await?;
+    session.compare(&service, &worker, &request).await?;
     let views = service.dispatcher().take_for(&worker, service.moment());
     if !views.is_empty() {
-        turn.claim(&service, &worker, views).await;
+        session.claim(&service, &worker, views).await;
     }
-    drop(turn);
+    drop(session);
     // An earlier exchange of the worker ends.
     worker.news.notify_waiters();
     Ok(worker)
 }
 
-impl Turn {
+impl Session {
     /// Compares what the worker holds with its claims.
     async fn compare(
         &mut self,

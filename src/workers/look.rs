@@ -1,4 +1,4 @@
-//! What a worker's turn does with notices: commands, the ends of tasks, orders of operators, timers; and its claims.
+//! What a worker's session does with notices: commands, the ends of tasks, orders of operators, timers; and its claims.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -6,9 +6,9 @@ use tracing::{debug, info};
 use windlass_statemachine::{StopReason, TaskId, machine::Input};
 
 use super::{
-    claims::{Entry, Turn},
     error::WorkerError,
     service::Service,
+    session::{Entry, Session},
     worker::{Notice, Worker},
 };
 use crate::store::{Claimed, Error, NodeCommand, QueuedNodeCommand, TaskView};
@@ -16,7 +16,7 @@ use crate::store::{Claimed, Error, NodeCommand, QueuedNodeCommand, TaskView};
 /// The pause after a read of the speaker that has failed.
 const AGAIN: Duration = Duration::from_millis(500);
 
-impl Turn {
+impl Session {
     /// Handles the notices of the worker.
     pub(super) async fn look(&mut self, service: &Arc<Service>, worker: &Arc<Worker>) {
         let notices = worker.take_notices();

@@ -4,11 +4,11 @@
 //! A server speaks for it: it runs the state machines of the worker's tasks, and keeps nothing that cannot be read from
 //! the store and from what the worker says that it holds. So any server of the namespace takes the place of another.
 
-mod claims;
 mod dispatcher;
 mod error;
 mod exchange;
 mod look;
+mod machines;
 mod newer;
 mod node;
 pub mod protocol;
@@ -17,10 +17,10 @@ mod renewals;
 mod report;
 mod secret;
 mod service;
+mod session;
 #[cfg(test)]
 mod sweep_tests;
 mod task;
-mod turn;
 mod waited;
 mod worker;
 

@@ -5,14 +5,14 @@ use std::{collections::HashMap, sync::Arc};
 use windlass_statemachine::TaskId;
 
 use super::{
-    claims::{Entry, Turn},
     error::WorkerError,
     protocol::{Item, What},
     service::Service,
+    session::{Entry, Session},
     worker::Worker,
 };
 
-impl Turn {
+impl Session {
     /// Returns the tasks with an item that is neither the next of its claim, as far as this process knows, nor one that
     /// was applied before.
     pub(super) fn unexpected(&self, items: &[(Item, What)]) -> Vec<TaskId> {

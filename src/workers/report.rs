@@ -9,12 +9,12 @@ use windlass_statemachine::{
 };
 
 use super::{
-    claims::{Entry, Turn},
     error::WorkerError,
     exchange::check_seq,
     protocol::{Held, Item, ItemResult, ReportItems, Reported, ResultCode, What},
     secret,
     service::Service,
+    session::{Entry, Session},
     worker::Worker,
 };
 use crate::{
@@ -67,28 +67,29 @@ async fn carry_out(
         None => service.worker(&service.record(name, &hash).await?),
     };
     worker.is_seen();
-    let mut turn = worker.turn.lock().await;
+    let mut session = worker.session.lock().await;
     // What does not follow from what this process knows may follow from what another server has written since.
-    let unexpected = |turn: &Turn| turn.unexpected(&items);
-    let record = match turn.speaks && unexpected(&turn).is_empty() {
+    let unexpected = |session: &Session| session.unexpected(&items);
+    let record = match session.speaks && unexpected(&session).is_empty() {
         true => None,
         false => Some(service.record(name, &hash).await?),
     };
-    turn.enter(service, &worker, request.seq, record).await?;
-    let unexpected = unexpected(&turn);
+    session.enter(service, &worker, request.seq, record).await?;
+    let unexpected = unexpected(&session);
     if !unexpected.is_empty() {
-        turn.read_newer(service, &worker, unexpected, request.seq)
+        session
+            .read_newer(service, &worker, unexpected, request.seq)
             .await?;
     }
-    let results = turn.apply(service, &worker, items).await;
-    if request.claims_wanted && turn.speaks {
+    let results = session.apply(service, &worker, items).await;
+    if request.claims_wanted && session.speaks {
         let views = service.dispatcher().take_for(&worker, service.moment());
         if !views.is_empty() {
-            turn.claim(service, &worker, views).await;
+            session.claim(service, &worker, views).await;
         }
     }
-    let claims = turn.starts(service, request.seq);
-    drop(turn);
+    let claims = session.starts(service, request.seq);
+    drop(session);
     service.work.notify_one();
     Ok(Reported { results, claims })
 }
@@ -114,7 +115,7 @@ enum Fed {
     Waits,
 }
 
-impl Turn {
+impl Session {
     /// Applies items. Those of one task follow each other; those of different tasks are written together.
     async fn apply(
         &mut self,

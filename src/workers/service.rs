@@ -143,7 +143,7 @@ impl Service {
     /// Forgets a worker whose lease is over.
     pub(super) async fn drop_worker(self: &Arc<Self>, worker: &Worker) {
         worker.shared().is_over = true;
-        worker.turn.lock().await.forget(self);
+        worker.session.lock().await.forget(self);
         self.dispatcher().remove(worker.lease.id);
         worker.news.notify_waiters();
     }
@@ -152,9 +152,9 @@ impl Service {
     pub(super) fn wake(self: &Arc<Self>, worker: Arc<Worker>) {
         let service = self.clone();
         tokio::spawn(async move {
-            let mut turn = worker.turn.lock().await;
-            turn.look(&service, &worker).await;
-            drop(turn);
+            let mut session = worker.session.lock().await;
+            session.look(&service, &worker).await;
+            drop(session);
             worker.news.notify_waiters();
         });
     }
@@ -259,9 +259,9 @@ impl Service {
     }
 
     async fn claim(self: Arc<Self>, worker: &Arc<Worker>, views: Vec<TaskView>) {
-        let mut turn = worker.turn.lock().await;
-        turn.claim(&self, worker, views).await;
-        drop(turn);
+        let mut session = worker.session.lock().await;
+        session.claim(&self, worker, views).await;
+        drop(session);
         worker.news.notify_waiters();
     }
 }

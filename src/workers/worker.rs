@@ -8,24 +8,24 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 use windlass_statemachine::{Fence, Kind, TaskId, task::Labels};
 
-use super::{claims::Turn, protocol::Offer};
+use super::{protocol::Offer, session::Session};
 use crate::store::{
     Lease, NodeCommandId, NodeSpec, NodeStatus, QueuedNodeCommand, TaskView, WorkerRecord,
 };
 
-/// A remote worker. `turn` is locked while a request or an event of its tasks is handled; the shared part is read and
+/// A remote worker. `session` is locked while a request or an event of its tasks is handled; the shared part is read and
 /// changed at any time.
 pub(super) struct Worker {
     pub(super) lease: Lease,
     pub(super) secret: String,
-    pub(super) turn: tokio::sync::Mutex<Turn>,
+    pub(super) session: tokio::sync::Mutex<Session>,
     /// Notified when there may be something to answer to an open exchange.
     pub(super) news: Notify,
     shared: Mutex<Shared>,
     inbox: Mutex<Vec<Notice>>,
 }
 
-/// The part of a worker that is shared beyond its turn: it can be read and changed while one of its requests is handled.
+/// The part of a worker that can be read and changed while one of its requests holds the session.
 #[derive(Default)]
 pub(super) struct Shared {
     spec: Option<NodeSpec>,
@@ -50,7 +50,7 @@ pub(super) struct Shared {
     pub(super) is_over: bool,
 }
 
-/// Something that has happened to a task or to the worker, for the next turn.
+/// Something that has happened to a task or to the worker. The next holder of the session looks at it.
 #[derive(Debug)]
 pub(super) enum Notice {
     /// Commands were sent to a task.
@@ -68,7 +68,7 @@ pub(super) enum Notice {
 impl Worker {
     pub(super) fn new(record: WorkerRecord) -> Arc<Self> {
         let worker = Self {
-            turn: tokio::sync::Mutex::new(Turn::new(record.lease.clone())),
+            session: tokio::sync::Mutex::new(Session::new(record.lease.clone())),
             lease: record.lease,
             secret: record.secret,
             news: Notify::new(),
@@ -117,10 +117,10 @@ impl Worker {
 
     /// Returns the number of the last request that was handled here.
     pub(super) async fn last_seq(&self) -> u64 {
-        self.turn.lock().await.seq
+        self.session.lock().await.seq
     }
 
-    /// Leaves a notice for the next turn.
+    /// Leaves a notice for the next holder of the session.
     pub(super) fn tell(&self, notice: Notice) {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         inbox.push(notice);

@@ -112,7 +112,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "claims-not-read-by-a-new-speaker",
         edits: &[edit(
-            "src/workers/turn.rs",
+            "src/workers/machines.rs",
             1,
             "self.hold(service, worker, claimed)",
             "drop(claimed)",
@@ -122,9 +122,9 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "stale-request-handled",
         edits: &[
-            edit("src/workers/turn.rs", 1, "seq <= self.seq", "false"),
+            edit("src/workers/machines.rs", 1, "seq <= self.seq", "false"),
             edit(
-                "src/workers/turn.rs",
+                "src/workers/machines.rs",
                 1,
                 "seq <= record.speaker.seq",
                 "false",
@@ -145,7 +145,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "answered-command-carried-out-again",
         edits: &[edit(
-            "src/workers/turn.rs",
+            "src/workers/machines.rs",
             1,
             "service.pending_orders(worker.lease.id).await",
             "Ok(service.dispatcher().orders(worker.lease.id))",

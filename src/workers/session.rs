@@ -1,4 +1,4 @@
-//! The claims of one worker, as a process that speaks for it knows them.
+//! [`Session`]: the claims of one worker, as a process that speaks for it knows them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -37,8 +37,8 @@ impl Entry {
     }
 }
 
-/// The claims of a worker, and what one request changes.
-pub(super) struct Turn {
+/// The claims of a worker, with the numbers of its requests and what the present one changes.
+pub(super) struct Session {
     pub(super) lease: Lease,
     /// Whether this process speaks for the worker, as far as it knows.
     pub(super) speaks: bool,
@@ -63,7 +63,7 @@ pub(super) struct Turn {
     pub(super) drains: Vec<NodeCommandId>,
 }
 
-impl Turn {
+impl Session {
     pub(super) fn new(lease: Lease) -> Self {
         Self {
             lease,

@@ -1,4 +1,4 @@
-//! What is done with the claims of a worker: a server takes its place, machines are fed, and their writes are stored.
+//! The machines of the claims of a worker: a server takes the place of another, machines are fed, and their writes are stored.
 
 use std::{collections::HashMap, mem, sync::Arc, time::Duration};
 
@@ -10,11 +10,11 @@ use windlass_statemachine::{
 };
 
 use super::{
-    claims::{Entry, Turn},
     dispatcher::Ended,
     error::WorkerError,
     protocol::{Held, Offer},
     service::Service,
+    session::{Entry, Session},
     task::RemoteTask,
     worker::{Notice, Worker},
 };
@@ -26,7 +26,7 @@ use crate::{
 /// How long a write is tried again while the store does not respond.
 const TRIED_FOR: Duration = Duration::from_secs(5);
 
-impl Turn {
+impl Session {
     /// Admits a request: compares its number, and takes the place of another server. `record` is what the store says
     /// now; without it, this process goes on if it has spoken last as far as it knows.
     pub(super) async fn enter(
