@@ -12,7 +12,7 @@ use super::{
     secret,
     service::Service,
     session::{Entry, Session},
-    task::Verdict,
+    task::Reconciled,
     worker::Worker,
 };
 
@@ -112,7 +112,7 @@ pub(super) async fn exchange(
     }
 }
 
-/// Admits an exchange, judges what the worker holds, and claims what is due.
+/// Admits an exchange, compares what the worker holds with its claims, and claims what is due.
 async fn begin(
     service: Arc<Service>,
     name: NodeName,
@@ -186,7 +186,7 @@ impl Session {
         match self.tasks.get(&held.id) {
             Some(entry) if entry.fence() != held.fence => false,
             Some(Entry::Live(task)) => held.run <= task.state().version,
-            Some(Entry::Unjudged(claimed)) => held.run <= claimed.state.version,
+            Some(Entry::Unconfirmed(claimed)) => held.run <= claimed.state.version,
             None => false,
         }
     }
@@ -204,23 +204,23 @@ impl Session {
                 .get(id)
                 .is_some_and(|entry| entry.fence() == held.fence)
         });
-        self.judge(service, worker, id, held, false);
+        self.start_machine(service, worker, id, held, false);
         let Some(Entry::Live(task)) = self.tasks.get_mut(id) else {
             return;
         };
-        let verdict = task.judge(held, request.seq, request.settled);
+        let reconciled = task.reconcile(held, request.seq, request.settled);
         if let Some(held) = held.filter(|held| task.machine.run() == Some(held.run)) {
             let took = Input::Took(held.took);
             self.feed(service, id, took);
         }
-        match verdict {
-            Verdict::Fine => {}
-            Verdict::Dropped => {
+        match reconciled {
+            Reconciled::Fine => {}
+            Reconciled::Dropped => {
                 let text = "the worker no longer holds the run, and has not reported its end";
                 self.feed(service, id, Input::Returned(Message::error(text)));
             }
-            Verdict::NotTaken => self.feed(service, id, Input::Stop(StopReason::Balance)),
-            Verdict::NeverStarts => self.feed(service, id, Input::Aborted),
+            Reconciled::NotTaken => self.feed(service, id, Input::Stop(StopReason::Balance)),
+            Reconciled::NeverStarts => self.feed(service, id, Input::Aborted),
         }
     }
 

@@ -88,7 +88,7 @@ impl Session {
             // Its own write may have ended it: the answer follows.
             Some(Entry::Live(task)) if task.machine.is_ending() => {}
             Some(Entry::Live(_)) => self.feed(service, id, Input::Fenced(StopReason::Deleted)),
-            Some(Entry::Unjudged(_)) => {
+            Some(Entry::Unconfirmed(_)) => {
                 if let Some(entry) = self.tasks.remove(id) {
                     service
                         .dispatcher()
@@ -265,7 +265,7 @@ impl Session {
         }
         let id = claimed.task.id.clone();
         self.hold(service, worker, claimed);
-        self.judge(service, worker, &id, None, true);
+        self.start_machine(service, worker, &id, None, true);
         if let Some(Entry::Live(task)) = self.tasks.get_mut(&id) {
             task.counts(first_start);
         }

@@ -135,12 +135,12 @@ impl Session {
     pub(super) fn hold(&mut self, service: &Arc<Service>, worker: &Arc<Worker>, claimed: Claimed) {
         let id = claimed.task.id.clone();
         service.dispatcher().owns(&id, claimed.order, worker);
-        let entry = Entry::Unjudged(Box::new(claimed));
+        let entry = Entry::Unconfirmed(Box::new(claimed));
         self.tasks.insert(id, entry);
     }
 
     /// Gives a claim its machine, by what the worker says of it. `is_new`: this process has just made the claim.
-    pub(super) fn judge(
+    pub(super) fn start_machine(
         &mut self,
         service: &Arc<Service>,
         worker: &Arc<Worker>,
@@ -148,13 +148,13 @@ impl Session {
         held: Option<&Held>,
         is_new: bool,
     ) {
-        let Some(entry @ Entry::Unjudged(_)) = self.tasks.get_mut(id) else {
+        let Some(entry @ Entry::Unconfirmed(_)) = self.tasks.get_mut(id) else {
             return;
         };
         let offer = worker.shared().offers.get(entry.kind()).cloned();
         let offer = offer.unwrap_or_else(|| Offer::new(0));
         // The task takes its place below.
-        let Some(Entry::Unjudged(claimed)) = self.tasks.remove(id) else {
+        let Some(Entry::Unconfirmed(claimed)) = self.tasks.remove(id) else {
             return;
         };
         let limits = service.coordinator.limits();
@@ -305,7 +305,7 @@ impl Session {
         let env = service.env();
         let timers = self.tasks.values().filter_map(|entry| match entry {
             Entry::Live(task) => task.next_timer(env),
-            Entry::Unjudged(_) => None,
+            Entry::Unconfirmed(_) => None,
         });
         if let Some(wait) = timers.min() {
             service.arm(worker, wait);

@@ -23,7 +23,7 @@ impl Session {
                 continue;
             };
             let (state, run) = match entry {
-                Entry::Unjudged(claimed) => (&claimed.state, Some(claimed.state.current_run())),
+                Entry::Unconfirmed(claimed) => (&claimed.state, Some(claimed.state.current_run())),
                 Entry::Live(task) => (task.state(), task.machine.run()),
             };
             let is_claim = entry.fence() == item.fence;

@@ -181,7 +181,7 @@ impl Session {
         let entry = self.tasks.get(&item.id);
         let entry = entry.filter(|entry| entry.fence() == item.fence)?;
         let state = match entry {
-            Entry::Unjudged(claimed) => &claimed.state,
+            Entry::Unconfirmed(claimed) => &claimed.state,
             Entry::Live(task) => task.state(),
         };
         if what.is_numbered() {
@@ -195,9 +195,9 @@ impl Session {
                 return Some(Fed::Answered(ItemResult::refused(item, why)));
             }
         }
-        if let Entry::Unjudged(_) = entry {
+        if let Entry::Unconfirmed(_) = entry {
             let held = Held::new(item.id.clone(), item.fence, item.run);
-            self.judge(service, worker, &item.id, Some(&held), false);
+            self.start_machine(service, worker, &item.id, Some(&held), false);
         }
         let Some(Entry::Live(task)) = self.tasks.get_mut(&item.id) else {
             return Some(Fed::Answered(ItemResult::new(item, ResultCode::Retry)));
@@ -316,7 +316,7 @@ impl Session {
             return ItemResult::new(item, ResultCode::Lost);
         };
         let (claim, state) = match entry {
-            Entry::Unjudged(claimed) => (&claimed.claim, &claimed.state),
+            Entry::Unconfirmed(claimed) => (&claimed.claim, &claimed.state),
             Entry::Live(task) => (&task.claim, task.state()),
         };
         if claim.fence != item.fence {
@@ -342,7 +342,7 @@ impl Session {
         let entries = self.tasks.values_mut();
         let starts = entries.filter_map(|entry| match entry {
             Entry::Live(task) => task.take_start(seq, env),
-            Entry::Unjudged(_) => None,
+            Entry::Unconfirmed(_) => None,
         });
         starts.collect()
     }

@@ -10,28 +10,28 @@ use crate::store::{Claimed, Commit, Lease, NodeCommandId};
 /// One claim of the worker.
 pub(super) enum Entry {
     /// Read from the store. No machine runs before the worker has said what it does with the claim.
-    Unjudged(Box<Claimed>),
+    Unconfirmed(Box<Claimed>),
     Live(Box<RemoteTask>),
 }
 
 impl Entry {
     pub(super) fn kind(&self) -> &Kind {
         match self {
-            Self::Unjudged(claimed) => &claimed.task.kind,
+            Self::Unconfirmed(claimed) => &claimed.task.kind,
             Self::Live(task) => &task.task.kind,
         }
     }
 
     pub(super) fn fence(&self) -> Fence {
         match self {
-            Self::Unjudged(claimed) => claimed.claim.fence,
+            Self::Unconfirmed(claimed) => claimed.claim.fence,
             Self::Live(task) => task.claim.fence,
         }
     }
 
     pub(super) fn order(&self) -> u64 {
         match self {
-            Self::Unjudged(claimed) => claimed.order,
+            Self::Unconfirmed(claimed) => claimed.order,
             Self::Live(task) => task.order,
         }
     }

@@ -48,8 +48,8 @@ const MUTANTS: &[Mutant] = &[
         edits: &[edit(
             "src/workers/task.rs",
             2,
-            "Verdict::Fine",
-            "Verdict::Dropped",
+            "Reconciled::Fine",
+            "Reconciled::Dropped",
         )],
         test: "servers::a_claim_whose_answer_is_lost_comes_again",
     },
