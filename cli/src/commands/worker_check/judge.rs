@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use windlass::workers::protocol::{Exchange, Leave, Register, ReportItems};
 
 use super::{
-    desk::{Ask, Desk, Door, WAIT},
     rules::{AGAIN, FORM, HELD, LOST, LOST_REPORT, NUMBER, SECRET, SEQ, START, WAIT as WAIT_RULE},
+    stand_in_store::{Ask, Endpoint, StandInStore, WAIT},
     task::{End, Task},
 };
 
@@ -23,13 +23,13 @@ fn is_past(moment: Option<Instant>) -> bool {
 /// # Errors
 ///
 /// What is wrong with it.
-pub(super) fn form(door: Door, body: &Value) -> Result<(), String> {
+pub(super) fn form(endpoint: Endpoint, body: &Value) -> Result<(), String> {
     let body = body.to_string();
-    let read = match door {
-        Door::Register => serde_json::from_str::<Register>(&body).map(drop),
-        Door::Exchange => serde_json::from_str::<Exchange>(&body).map(drop),
-        Door::Leave => serde_json::from_str::<Leave>(&body).map(drop),
-        Door::Report => match serde_json::from_str::<ReportItems>(&body) {
+    let read = match endpoint {
+        Endpoint::Register => serde_json::from_str::<Register>(&body).map(drop),
+        Endpoint::Exchange => serde_json::from_str::<Exchange>(&body).map(drop),
+        Endpoint::Leave => serde_json::from_str::<Leave>(&body).map(drop),
+        Endpoint::Report => match serde_json::from_str::<ReportItems>(&body) {
             Err(error) => Err(error),
             Ok(report) => {
                 for item in &report.items {
@@ -39,16 +39,16 @@ pub(super) fn form(door: Door, body: &Value) -> Result<(), String> {
             }
         },
     };
-    read.map_err(|e| format!("{door:?}: {e}"))
+    read.map_err(|e| format!("{endpoint:?}: {e}"))
 }
 
-impl Desk {
+impl StandInStore {
     /// Judges a request.
     pub(super) fn judge(&mut self, ask: &Ask) {
-        if let Err(what) = form(ask.path, &ask.body) {
+        if let Err(what) = form(ask.endpoint, &ask.body) {
             self.breaks(FORM, what);
         }
-        if ask.path == Door::Register {
+        if ask.endpoint == Endpoint::Register {
             return;
         }
         if let Some((_, secret)) = &self.lease
@@ -56,19 +56,19 @@ impl Desk {
         {
             self.breaks(SECRET, "a request has another secret than the registration");
         }
-        match ask.path {
-            Door::Exchange => {
+        match ask.endpoint {
+            Endpoint::Exchange => {
                 self.judge_seq(ask);
                 self.judge_wait(ask);
                 self.judge_held(ask);
             }
-            Door::Report => {
+            Endpoint::Report => {
                 self.judge_seq(ask);
                 for item in ask.list("items") {
                     self.judge_item(ask, item);
                 }
             }
-            Door::Register | Door::Leave => {}
+            Endpoint::Register | Endpoint::Leave => {}
         }
     }
 

@@ -1,6 +1,5 @@
 //! `windlass worker-check`: holds a client of the protocol of remote workers to its rules.
 
-mod desk;
 mod http;
 mod judge;
 mod long_number;
@@ -10,6 +9,7 @@ mod replaced;
 mod rules;
 mod scenarios;
 mod script;
+mod stand_in_store;
 mod table;
 mod task;
 mod unreadable;
@@ -147,7 +147,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(if is_good { Exit::Ok } else { Exit::No })
 }
 
-fn print(lines: &[(&Scenario, Vec<desk::Broken>)], global: &Global) -> Result<(), Failure> {
+fn print(
+    lines: &[(&Scenario, Vec<stand_in_store::Broken>)],
+    global: &Global,
+) -> Result<(), Failure> {
     let mut all = Vec::new();
     for (scenario, broken) in lines {
         if broken.is_empty() {
