@@ -128,7 +128,7 @@ pub(super) async fn run(scenario: Scenario, setup: &Setup) -> Result<Vec<Broken>
         sleep(LOOK).await;
         let mut stage = lock(&stage);
         let (store, script) = &mut *stage;
-        store.judge_starts();
+        store.check_starts();
         if script.look(store) {
             break;
         }
@@ -260,7 +260,7 @@ fn read(stage: &Stage, token: &str, request: &Request) -> Result<Ask, (u16, Stri
             format!("the body of {} is not JSON: {e}", request.path),
         )
     })?;
-    if let Err(what) = super::judge::form(endpoint, &body) {
+    if let Err(what) = super::every_request::form(endpoint, &body) {
         return Err(refuse(400, what));
     }
     store.counts[place] += 1;
@@ -281,7 +281,7 @@ async fn respond(stage: Stage, token: String, request: Request) -> Reply {
     };
     let treat = {
         let (store, script) = &mut *lock(&stage);
-        store.judge(&ask);
+        store.check(&ask);
         script.treat(store, &ask)
     };
     let mut until = Instant::now();

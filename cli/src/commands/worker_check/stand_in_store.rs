@@ -1,4 +1,4 @@
-//! [`StandInStore`]: the stand-in store, which all stand-in servers of a scenario share.
+//! [`StandInStore`]: the store that all stand-in servers of a scenario share.
 
 use std::{
     collections::BTreeMap,
@@ -65,7 +65,7 @@ pub(super) struct Broken {
     pub(super) text: String,
 }
 
-/// The stand-in store of a scenario.
+/// The store of the stand-in servers of a scenario.
 #[derive(Debug)]
 pub(super) struct StandInStore {
     pub(super) kind: String,

@@ -1,4 +1,4 @@
-//! Judges each request by the rules that hold in every scenario.
+//! Checks each request by the rules that hold in every scenario.
 
 use std::time::{Duration, Instant};
 
@@ -43,8 +43,8 @@ pub(super) fn form(endpoint: Endpoint, body: &Value) -> Result<(), String> {
 }
 
 impl StandInStore {
-    /// Judges a request.
-    pub(super) fn judge(&mut self, ask: &Ask) {
+    /// Checks a request by the rules that hold in every scenario.
+    pub(super) fn check(&mut self, ask: &Ask) {
         if let Err(what) = form(ask.endpoint, &ask.body) {
             self.breaks(FORM, what);
         }
@@ -58,21 +58,21 @@ impl StandInStore {
         }
         match ask.endpoint {
             Endpoint::Exchange => {
-                self.judge_seq(ask);
-                self.judge_wait(ask);
-                self.judge_held(ask);
+                self.check_seq(ask);
+                self.check_wait(ask);
+                self.check_held(ask);
             }
             Endpoint::Report => {
-                self.judge_seq(ask);
+                self.check_seq(ask);
                 for item in ask.list("items") {
-                    self.judge_item(ask, item);
+                    self.check_item(ask, item);
                 }
             }
             Endpoint::Register | Endpoint::Leave => {}
         }
     }
 
-    fn judge_seq(&mut self, ask: &Ask) {
+    fn check_seq(&mut self, ask: &Ask) {
         if self.lease.is_none() {
             return;
         }
@@ -93,7 +93,7 @@ impl StandInStore {
         self.seqs.entry(seq).or_insert(None);
     }
 
-    fn judge_wait(&mut self, ask: &Ask) {
+    fn check_wait(&mut self, ask: &Ask) {
         let (wait, most) = (ask.number("wait_ms"), WAIT.as_millis() as u64);
         if wait > most {
             let what =
@@ -106,7 +106,7 @@ impl StandInStore {
         }
     }
 
-    fn judge_held(&mut self, ask: &Ask) {
+    fn check_held(&mut self, ask: &Ask) {
         let settled = ask.number("settled");
         let held = ask.list("held");
         let mut findings = Vec::new();
@@ -149,7 +149,7 @@ impl StandInStore {
         }
     }
 
-    fn judge_item(&mut self, ask: &Ask, item: &Value) {
+    fn check_item(&mut self, ask: &Ask, item: &Value) {
         let (id, n) = (&item["id"], item["n"].as_u64().unwrap_or(0));
         let Some(task) = self.tasks.iter().find(|task| *id == task.id) else {
             return self.breaks(
@@ -189,8 +189,8 @@ impl StandInStore {
         }
     }
 
-    /// Judges what the handlers have done.
-    pub(super) fn judge_starts(&mut self) {
+    /// Checks what the handlers have done.
+    pub(super) fn check_starts(&mut self) {
         let mut starts =
             (self.tasks.iter()).map(|task| (task.starts(), task.runs, task.id.clone()));
         let more = starts.find(|(starts, runs, _)| starts > runs);
