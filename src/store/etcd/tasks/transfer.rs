@@ -9,7 +9,7 @@ use futures::future::join_all;
 use windlass_statemachine::{Fence, TaskId};
 
 use super::{
-    raise::fences_above,
+    fences::raise_fences,
     swap::{Swap, Swaps},
 };
 use crate::store::{
@@ -63,7 +63,7 @@ impl Imports {
             .max()
             .unwrap_or(Fence(0));
         let places: u64 = tasks.iter().map(Exported::len).sum();
-        let first = match fences_above(self.reader(), fence).await {
+        let first = match raise_fences(self.reader(), fence).await {
             Ok(()) => self.reserve(places).await,
             Err(error) => Err(error),
         };
