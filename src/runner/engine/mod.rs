@@ -75,7 +75,6 @@ use self::{
     watching::Watch,
 };
 use super::{
-    commit::Answers,
     config::NodeConfig,
     due::{DueIndex, Moment},
     input::{In, LeaseEvent},
@@ -83,6 +82,7 @@ use super::{
     lease::Wanted,
     node_faults::NodeFaults,
     snapshot::Unstored,
+    store_answers::Answers,
 };
 use crate::{
     balancer::{Balancer, Peer},
