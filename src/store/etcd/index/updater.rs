@@ -1,4 +1,4 @@
-//! [`Following`] lists the namespace, follows its changes, and keeps the index up to date.
+//! [`Updater`] lists the namespace, follows its changes, and keeps the index up to date.
 
 use std::{
     convert::Infallible,
@@ -29,7 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The folders that a list reads.
 const FOLDERS: [&str; 5] = ["tasks/", "finished/", "state/", "parked/", PROPS_APART];
 
-pub(super) struct Following {
+pub(super) struct Updater {
     reader: Reader,
     rows: Arc<RwLock<Rows>>,
     /// The revision for which readers of the index wait.
@@ -67,7 +67,7 @@ fn take_news(
     }
 }
 
-impl Following {
+impl Updater {
     pub(super) fn new(reader: Reader, rows: Arc<RwLock<Rows>>, seen: watch::Sender<i64>) -> Self {
         Self {
             reader,
