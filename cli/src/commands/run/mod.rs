@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `source` | the source of the lines, and how often they can be read |
 //! | `entry` | the task of a line |
-//! | `inputs` | the files that a task reads, and whether they changed |
+//! | `input_files` | the files that a task reads, and whether they changed |
 //! | `names` | names that are the same when a call is repeated |
 //! | `named_tasks` | which tasks the node may claim |
 //! | `words` | the words of a command template without a shell |
@@ -28,7 +28,7 @@ mod changed;
 mod entry;
 mod existing;
 mod idle;
-mod inputs;
+mod input_files;
 mod live;
 mod named_tasks;
 mod names;
