@@ -14,7 +14,7 @@ mod origin;
 mod run_args;
 mod select;
 mod show;
-mod spec;
+mod spec_args;
 mod steer;
 mod texts;
 mod trigger;

@@ -17,7 +17,7 @@ use super::{
     form::PlanForm,
     imported::fields,
     show::UPCOMING,
-    spec::{TimeArgs, read},
+    spec_args::{TimeArgs, read},
     texts::upcoming,
     zone,
 };
