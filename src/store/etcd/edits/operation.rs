@@ -8,8 +8,8 @@ use super::{Before, Edits, Leftover, Retried, reschedule::Rescheduled};
 use crate::store::{
     Done, Error, Submitted,
     etcd::{
-        schema::{Of, transactions::Kept},
-        write::{Edit, Item, edit::Sent, transaction as beside},
+        schema::{TaskKey, transactions::Kept},
+        write::{Edit, Item, edit::Sent, transaction},
     },
     rules::transaction::Step,
 };
@@ -56,7 +56,7 @@ impl Edits {
         let kept = match step {
             Step::Known(done) => {
                 if let Done::Submitted(submitted) = done {
-                    beside::when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
+                    transaction::when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
                     if let Submitted::Other { task, .. } = submitted {
                         self.when_holder(&mut item, before, task);
                     }
@@ -73,7 +73,7 @@ impl Edits {
                 let mut edit = Edit::new(keys, id, &mut item);
                 // Otherwise the same message submits the task, and that part compares its key.
                 if found.task.is_some() || before.is_assumed {
-                    edit.when_there(Of::Task);
+                    edit.when_there(TaskKey::Task);
                 }
                 edit.put_command(&Sent {
                     id: &send.id,
@@ -111,7 +111,7 @@ impl Edits {
                 done,
             } => {
                 if let Done::Submitted(submitted) = done {
-                    beside::when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
+                    transaction::when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
                     if let Submitted::Other { task, .. } = submitted {
                         self.when_holder(&mut item, before, task);
                     }

@@ -14,7 +14,7 @@ use tokio::{
 use tracing::{info, warn};
 use windlass_statemachine::TaskId;
 
-use super::{entry::Of, rows::Rows};
+use super::{entry::IndexKey, rows::Rows};
 use crate::store::etcd::{
     client::{Fault, WatchedKey, news},
     read::Reader,
@@ -39,15 +39,15 @@ pub(super) struct Updater {
 }
 
 /// Returns the task of a key, and the part of the task; `None` for a key that the index does not need.
-fn of_key<'k>(keys: &Keys, key: &'k [u8]) -> Option<(TaskId, Of<'k>)> {
+fn of_key<'k>(keys: &Keys, key: &'k [u8]) -> Option<(TaskId, IndexKey<'k>)> {
     if let Some((id, part)) = keys.split(key) {
-        return Some((TaskId::new(id).ok()?, Of::Part(part)));
+        return Some((TaskId::new(id).ok()?, IndexKey::Part(part)));
     }
     let mut folders = [
-        ("finished/", Of::Finished),
-        ("state/", Of::State),
-        ("parked/", Of::Parked),
-        (PROPS_APART, Of::PropsApart),
+        ("finished/", IndexKey::Finished),
+        ("state/", IndexKey::State),
+        ("parked/", IndexKey::Parked),
+        (PROPS_APART, IndexKey::PropsApart),
     ]
     .into_iter();
     folders.find_map(|(folder, of)| Some((TaskId::new(keys.strip(key, folder)?).ok()?, of)))

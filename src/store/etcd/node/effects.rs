@@ -8,7 +8,7 @@ use crate::store::{
     Error, Limits, Operation, Transaction,
     etcd::{
         edits::{At, Before, Edits, Leftover, POINTERS},
-        write::{Item, transaction as beside},
+        write::{Item, transaction},
     },
     rules::{effects, transaction::Bounds},
 };
@@ -72,7 +72,7 @@ impl Effects {
         let parts = try_join_all(parts).await?;
         let (place, places) = (item.place, item.places);
         let guards = effects.guards().iter();
-        let guards = guards.map(|guard| beside::guard(keys, guard, before.found(&guard.task)));
+        let guards = guards.map(|guard| transaction::guard(keys, guard, before.found(&guard.task)));
         let mut items: Vec<Item> = std::iter::once(item).chain(guards).collect();
         let mut left = Left::new();
         for (part, id) in parts.into_iter().zip(ids) {

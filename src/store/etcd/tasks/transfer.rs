@@ -19,7 +19,7 @@ use crate::store::{
         edits::Clearing,
         read::Reader,
         schema::{
-            Of,
+            TaskKey,
             numbers::{PLACES, number},
         },
         write::{
@@ -162,8 +162,8 @@ impl Imports {
     fn unseen(&self, id: &TaskId) -> Item {
         let mut item = Item::of(id);
         let mut edit = Edit::new(&self.reader().keys, id, &mut item);
-        edit.when(Of::Task, 0);
-        edit.when(Of::Finished, 0);
+        edit.when(TaskKey::Task, 0);
+        edit.when(TaskKey::Finished, 0);
         item
     }
 

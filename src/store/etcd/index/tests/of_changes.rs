@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use windlass_statemachine::{Json, TaskStatus};
 
-use super::{Of, Rows, at, envelope, enveloped, id, span, state, stored, text};
+use super::{IndexKey, Rows, at, envelope, enveloped, id, span, state, stored, text};
 use crate::store::{
     Filter, Order, Span,
     etcd::{
@@ -27,17 +27,17 @@ struct Change {
 }
 
 impl Change {
-    fn of(&self) -> Of<'static> {
+    fn of(&self) -> IndexKey<'static> {
         match self.key {
-            0 => Of::Part(Part::Task),
-            1 => Of::Part(Part::Owner),
-            2 => Of::Finished,
-            3 => Of::State,
-            4 => Of::Parked,
-            5 => Of::Part(Part::Props),
-            6 => Of::Part(Part::Slot),
-            7 => Of::Part(Part::Command("c")),
-            _ => Of::PropsApart,
+            0 => IndexKey::Part(Part::Task),
+            1 => IndexKey::Part(Part::Owner),
+            2 => IndexKey::Finished,
+            3 => IndexKey::State,
+            4 => IndexKey::Parked,
+            5 => IndexKey::Part(Part::Props),
+            6 => IndexKey::Part(Part::Slot),
+            7 => IndexKey::Part(Part::Command("c")),
+            _ => IndexKey::PropsApart,
         }
     }
 
@@ -83,12 +83,12 @@ impl Change {
     fn read(&self, found: &mut Snapshot) {
         let Some(kv) = self.kv() else { return };
         match self.of() {
-            Of::Part(Part::Command(_)) if schema::ranges::is_pointer(&kv) => {}
-            Of::Part(part) => found.take(&part, kv),
-            Of::Finished => found.put(schema::Of::Finished, Some(kv)),
-            Of::State => found.put(schema::Of::TaskState, Some(kv)),
-            Of::Parked => found.put(schema::Of::Parked, Some(kv)),
-            Of::PropsApart => found.put(schema::Of::PropsApart, Some(kv)),
+            IndexKey::Part(Part::Command(_)) if schema::ranges::is_pointer(&kv) => {}
+            IndexKey::Part(part) => found.take(&part, kv),
+            IndexKey::Finished => found.put(schema::TaskKey::Finished, Some(kv)),
+            IndexKey::State => found.put(schema::TaskKey::TaskState, Some(kv)),
+            IndexKey::Parked => found.put(schema::TaskKey::Parked, Some(kv)),
+            IndexKey::PropsApart => found.put(schema::TaskKey::PropsApart, Some(kv)),
         }
     }
 }
