@@ -18,8 +18,9 @@ use crate::store::{
 /// the largest operation count against the limit of the servers.
 pub(crate) const POINTERS: usize = 4;
 
-/// The task, the time and the place of one operation in the numbers of the revision.
-pub(crate) struct At<'a> {
+/// What the contents of one operation are made of, beside its step: the task, the time, and the place in the numbers of the
+/// revision.
+pub(crate) struct OperationInput<'a> {
     pub(crate) id: &'a TaskId,
     pub(crate) now: Timestamp,
     pub(crate) place: u32,
@@ -41,15 +42,15 @@ impl Edits {
         &self,
         step: &Step<'_>,
         before: &Before,
-        at: At<'_>,
+        input: OperationInput<'_>,
     ) -> Result<OperationEdit, Error> {
-        let At {
+        let OperationInput {
             id,
             now,
             place,
             by,
             pointers,
-        } = at;
+        } = input;
         let (keys, found) = (self.access().keys(), before.found(id));
         let mut item = Item::of(id).at(place, 1).by(by);
         let mut left = None;

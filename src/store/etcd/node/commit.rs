@@ -6,7 +6,7 @@ use windlass_statemachine::{Author, machine::Write, size::Size};
 
 use super::{
     claims::{Claims, Held},
-    effects::{Effects, Left, Own},
+    effects::{CausingTransition, Effects, Leftovers},
     log_lines::LogWriter,
 };
 use crate::store::{
@@ -79,7 +79,7 @@ enum Part {
 /// What follows a written transition.
 struct After {
     /// The remains of tasks that its effects delete.
-    left: Left,
+    left: Leftovers,
     /// The lines of history that the state then has.
     recent: Recent,
     /// The log of the task, if the write adds lines.
@@ -306,16 +306,16 @@ impl Transition<'_> {
             edit.put_envelope(TaskKey::Task, &envelope.live(held.order, state))?;
         }
         let Some(effects) = &self.effects else {
-            let left = Left::new();
+            let left = Leftovers::new();
             return Ok((item, After { left, recent, log }));
         };
-        let own = Own {
+        let causing = CausingTransition {
             task: id,
             ends,
             now,
             place: item.place + lines,
         };
-        let (item, left) = Box::pin(by.effects.add(item, effects, &own)).await?;
+        let (item, left) = Box::pin(by.effects.add(item, effects, &causing)).await?;
         Ok((item, After { left, recent, log }))
     }
 

@@ -13,7 +13,7 @@ use super::{lost::LostTries, record_lease::RecordLease};
 use crate::store::{
     Applied, Error, Limits, Operation, Require, Transaction,
     etcd::{
-        edits::{At, Before, Edits, Leftover, POINTERS},
+        edits::{Before, Edits, Leftover, OperationInput, POINTERS},
         read::Access,
         schema::{
             numbers::PLACES,
@@ -78,14 +78,14 @@ impl Transactions {
                 return Ok(done.into());
             }
             let place = access.pipeline.places(1);
-            let at = At {
+            let input = OperationInput {
                 id,
                 now,
                 place,
                 by: transaction.author(),
                 pointers: clearing.pointers_at_once(),
             };
-            let part = self.edits.operation(&step, &before, at).await?;
+            let part = self.edits.operation(&step, &before, input).await?;
             match tries.write(part.item).await? {
                 Wrote::At(at) => {
                     if let Some(left) = part.left {
@@ -215,14 +215,14 @@ impl Transactions {
         let operations = transaction.operations().iter();
         let steps = steps.iter().zip(operations).zip(place..);
         let parts = steps.map(|((step, operation), place)| {
-            let at = At {
+            let input = OperationInput {
                 id: operation.task(),
                 now,
                 place,
                 by,
                 pointers: POINTERS,
             };
-            self.edits.operation(step, before, at)
+            self.edits.operation(step, before, input)
         });
         let parts = try_join_all(parts).await?;
         let kept: Vec<Kept> = parts.iter().map(|part| part.kept.clone()).collect();
