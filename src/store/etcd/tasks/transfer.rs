@@ -27,7 +27,7 @@ use crate::store::{
             imported::{core_of, parts_of},
         },
     },
-    export::There,
+    export::TargetTask,
 };
 
 const IMPORT: &str = "import a task";
@@ -118,7 +118,7 @@ impl Imports {
         let id = &exported.task.id;
         let found = self.reader().found(id, IMPORT).await?;
         if found.exists() {
-            exported.check_room(&There {
+            exported.check_room(&TargetTask {
                 order: found.record(id)?.order,
                 has_ended: found.task.is_none(),
                 is_claimed: found.owner.is_some(),
