@@ -25,7 +25,7 @@ use super::{
     same_work::is_of_older_version,
     settings::Settings,
     source::Lines,
-    tally::{Failed, Left},
+    tally::{Failed, Unfinished},
 };
 use crate::{
     exit::{Exit, Failure},
@@ -380,7 +380,7 @@ impl Batch {
         } else {
             0
         };
-        let left = Left {
+        let left = Unfinished {
             lines: left,
             waiting,
             left_out,
