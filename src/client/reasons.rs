@@ -13,7 +13,7 @@ use windlass_statemachine::{StateKind, TaskId};
 use super::{Client, HeldBack, KindStats, WaitReason, counted::grouped};
 use crate::store::{
     Error, Filter, LimitUse, NodeRecord, Order, Query, Span, TaskRecord, copy::Copied,
-    rules::waits::waited_for,
+    rules::dependencies::waited_for,
 };
 
 /// How many tasks are looked up at the same time.

@@ -14,7 +14,7 @@ use super::{
     SqliteStore,
     batch::Sql,
     codes::time,
-    copied,
+    copied, dependencies,
     errors::Stop,
     file, file_identity, inbox,
     inconsistent::{self, Repaired},
@@ -22,7 +22,7 @@ use super::{
     schema,
     space::free,
     texts::Text,
-    waits, wal,
+    wal,
 };
 use crate::store::{
     Advice, Doctor, Error, Remedy,
@@ -160,7 +160,7 @@ fn first(conn: &Connection, full: bool) -> Result<Vec<Finding>, Stop> {
     findings.push(clocks(conn)?);
     findings.push(inbox::finding(conn)?);
     findings.extend(copied::finding(conn)?);
-    findings.push(circle::finding(&waits::waiting(conn)?));
+    findings.push(circle::finding(&dependencies::waiting(conn)?));
     Ok(findings)
 }
 

@@ -12,13 +12,12 @@ use super::{
     codes::{Log, from_code, micros, time, to_code},
     columns, command, copied,
     counts::{Group, Move},
-    delete,
+    delete, dependencies,
     errors::{self, Stop},
     failures, history, inbox, inconsistent,
     jobs::Load,
     json, limits, log_lines, query, submit,
     texts::to_json,
-    waits,
 };
 use crate::store::{
     ChangeKind, CommandRecord, Error, Exported, Moment, Transfer,
@@ -166,7 +165,7 @@ fn state(batch: &mut Batch<'_>, n: i64, last: i64, exported: &Exported) -> Resul
     let state = &exported.state;
     let ended = state.code().is_terminal().then(|| micros(state.since));
     let pending = exported.commands.iter().filter(|c| c.outcome.is_none());
-    let waits = waits::column(state);
+    let waits = dependencies::column(state);
     let group = Group {
         kind: batch.kind(exported.task.kind.as_str())?,
         code: from_code(state.code()),
@@ -202,7 +201,7 @@ fn state(batch: &mut Batch<'_>, n: i64, last: i64, exported: &Exported) -> Resul
         Move::new(group),
     )?;
     if state.is_waiting() {
-        waits::add(batch, n, waits::waited_for(state))?;
+        dependencies::add(batch, n, dependencies::waited_for(state))?;
     }
     Ok(())
 }

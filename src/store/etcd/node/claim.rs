@@ -12,11 +12,11 @@ use windlass_statemachine::TaskId;
 use self::{claimable::Claimable, look::Looked};
 use super::{
     claims::Held,
+    dependencies::Waited,
     lease::{Leases, number},
     new_tasks::NewTasks,
     repair::Repairs,
     slots::{Refused, SlotTable},
-    waits::Waited,
 };
 use crate::store::{
     Claim, Claimed, Error, Lease,

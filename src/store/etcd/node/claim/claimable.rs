@@ -9,7 +9,7 @@ use super::{Claimer, OPERATION, Shared, look::Looked};
 use crate::store::{
     ChangeKind, Error, Lease,
     etcd::{
-        node::{lease::number, slots::Refused, waits::LookedAt},
+        node::{dependencies::LookedAt, lease::number, slots::Refused},
         schema::{Hold, KeyValue, Recent, Slot, Snapshot, TaskKey, commands::has_order, records},
         write::{
             Edit, Item, Step,
