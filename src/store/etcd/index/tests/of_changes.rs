@@ -109,10 +109,10 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 }
 
 /// The remaining keys, each with its last change.
-type Left = BTreeMap<(u8, u8), Change>;
+type StoredKeys = BTreeMap<(u8, u8), Change>;
 
 /// A read of the keys of a task that belong to these sets.
-fn read(left: &Left, task: u8, keys: KeySet) -> Snapshot {
+fn read(left: &StoredKeys, task: u8, keys: KeySet) -> Snapshot {
     let mut found = Snapshot::default();
     let of_task = left.values().filter(|change| change.task == task);
     let wanted = of_task.filter(|change| keys.contains(change.keys()));
@@ -121,7 +121,7 @@ fn read(left: &Left, task: u8, keys: KeySet) -> Snapshot {
 }
 
 /// The record of each task as text, from the index and the keys that it lacks.
-fn by_index(rows: &Rows, left: &Left, without_props: bool) -> Vec<String> {
+fn by_index(rows: &Rows, left: &StoredKeys, without_props: bool) -> Vec<String> {
     let span = Span {
         without_props,
         only_waiting: false,
@@ -142,7 +142,7 @@ fn by_index(rows: &Rows, left: &Left, without_props: bool) -> Vec<String> {
 }
 
 /// The record of each task as text, from a read of all keys.
-fn by_read(left: &Left, without_props: bool) -> Vec<String> {
+fn by_read(left: &StoredKeys, without_props: bool) -> Vec<String> {
     let all = (0..6).map(|n| (id(n), read(left, n, KeySet::ALL)));
     let existing = all.filter(|(_, found)| found.exists());
     let records = existing.map(|(id, found)| {
@@ -161,7 +161,7 @@ proptest! {
     #[test]
     fn it_is_the_same_whether_it_followed_or_listed(changes in changes()) {
         let (mut followed, fences) = (Rows::default(), Fences::default());
-        let mut left = Left::new();
+        let mut left = StoredKeys::new();
         for change in &changes {
             followed.take(id(change.task), &change.of(), change.kv().as_ref(), &fences);
             left.remove(&(change.task, change.key));
