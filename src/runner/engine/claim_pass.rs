@@ -112,7 +112,7 @@ impl Engine {
         self.claiming.answered(claimed.call, Instant::now());
         let is_current = (self.lease.as_ref()).is_some_and(|lease| lease.id == claimed.lease);
         if is_current {
-            self.judge_claims(&claimed);
+            self.report_claims(&claimed);
         }
         for (view, answer) in claimed.answers {
             let pending = self.claiming.take(&view.id);
@@ -129,7 +129,7 @@ impl Engine {
     }
 
     /// Reports that the store fails, or works again.
-    fn judge_claims(&mut self, claimed: &ClaimAnswers) {
+    fn report_claims(&mut self, claimed: &ClaimAnswers) {
         let (now, node) = (Instant::now(), &self.deps.node);
         let failed = |answer: &Result<_, Error>| answer.as_ref().is_err_and(Error::is_retryable);
         let works = claimed.answers.iter().any(|(_, answer)| !failed(answer));

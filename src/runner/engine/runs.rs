@@ -168,7 +168,7 @@ impl Engine {
             if let Action::Error { error, .. } = message.action() {
                 traces::failed(&run.data.span, error);
             }
-            self.judge_node(id, &run, message);
+            self.note_node_fault(id, &run, message);
         }
         drop(run);
         self.no_wait(id, Wait::Stuck);
