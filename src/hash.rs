@@ -1,8 +1,8 @@
 //! The fast hash maps of the library: those of `hashbrown`, with its hasher.
 //!
 //! That hasher draws its seed from addresses, so that the order of a map differs from process to process. A simulation must get
-//! the same order again. With the feature `simulation` every hasher therefore has the same seed; in the default build these are
-//! the types of `hashbrown`.
+//! the same order again. With the feature `simulation` the seed of each map is therefore drawn from the generator of `fastrand`, which
+//! a simulation seeds; in the default build these are the types of `hashbrown`.
 
 #![allow(
     clippy::disallowed_types,
@@ -28,13 +28,13 @@ mod fixed {
 
     use foldhash::fast::{FixedState, FoldHasher};
 
-    /// Makes the hashers of a map, all by the same seed.
+    /// Makes the hashers of a map.
     #[derive(Debug, Clone)]
     pub(crate) struct State(FixedState);
 
     impl Default for State {
         fn default() -> Self {
-            Self(FixedState::with_seed(0))
+            Self(FixedState::with_seed(fastrand::u64(..)))
         }
     }
 
@@ -52,12 +52,14 @@ mod fixed {
         use crate::hash::HashMap;
 
         #[test]
-        fn maps_with_the_same_entries_have_the_same_order() {
-            let order = || {
+        fn the_seed_of_the_generator_decides_the_order_of_a_map() {
+            let order = |seed| {
+                fastrand::seed(seed);
                 let map: HashMap<u32, ()> = (0..50).map(|n| (n, ())).collect();
                 map.into_keys().collect::<Vec<_>>()
             };
-            assert_eq!(order(), order());
+            assert_eq!(order(1), order(1));
+            assert_ne!(order(1), order(2));
         }
     }
 }

@@ -208,7 +208,8 @@ impl Session {
         let Some(Entry::Live(task)) = self.tasks.get_mut(id) else {
             return;
         };
-        let reconciled = task.reconcile(held, request.seq, request.settled);
+        let numbers = (request.seq, request.settled);
+        let reconciled = task.reconcile(held, numbers, service.env());
         if let Some(held) = held.filter(|held| task.machine.run() == Some(held.run)) {
             let took = Input::Took(held.took);
             self.feed(service, id, took);
@@ -246,20 +247,20 @@ impl Session {
                     fence: held.fence,
                 });
             }
-            if let Some(Entry::Live(task)) = self.tasks.get(&held.id)
+            if let Some(Entry::Live(task)) = self.tasks.get_mut(&held.id)
                 && task.claim.fence == held.fence
             {
-                let (signals, stop) = task.news(held);
+                let (signals, stop) = task.news(held, request.seq);
                 answer.signals.extend(signals);
                 answer.stop.extend(stop);
             }
         }
-        for entry in self.tasks.values() {
+        for entry in self.tasks.values_mut() {
             if let Entry::Live(task) = entry
                 && let Some(run) = task.runs_since(request.seq)
                 && !request.held.iter().any(|held| held.id == run.id)
             {
-                let (signals, stop) = task.news(&run);
+                let (signals, stop) = task.news(&run, request.seq);
                 answer.signals.extend(signals);
                 answer.stop.extend(stop);
             }

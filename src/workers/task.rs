@@ -11,6 +11,7 @@ use windlass_statemachine::{
     machine::{Config, Effect, End, Env, Input, Signal, Timer, Write},
 };
 
+use self::news::Told;
 use super::protocol::{Held, Offer, RunPhase};
 use crate::{
     runner::{IDLE_RUNS, has_limit_on_starts},
@@ -18,7 +19,7 @@ use crate::{
     telemetry::FirstStart,
 };
 
-/// How much longer than the worker's grace a server waits before it writes the outcome of a stop.
+/// How much longer than the worker's grace a server waits before it writes the outcome of a stop that the worker knows.
 const BEYOND_GRACE: Duration = Duration::from_secs(5);
 
 /// How often a run is sent in vain before its claim ends. A worker does not start a run twice, so it never takes one that it
@@ -55,6 +56,8 @@ pub(super) struct RemoteTask {
     wake: Option<Timestamp>,
     resume: Option<Duration>,
     grace_ends: Option<Duration>,
+    /// Whether the worker knows that its run is to end.
+    told: Told,
     /// The claim, which counts when its run is sent.
     first_start: Option<FirstStart>,
 }
@@ -173,6 +176,7 @@ impl RemoteTask {
             wake: None,
             resume: None,
             grace_ends: None,
+            told: Told::No,
             first_start: None,
         };
         (task, inputs)
@@ -198,7 +202,7 @@ impl RemoteTask {
                     }
                 }
                 Effect::Start { attempt, run } => {
-                    (self.signals, self.stop) = (Vec::new(), None);
+                    (self.signals, self.stop, self.told) = (Vec::new(), None, Told::No);
                     self.start = Some(Starting {
                         run,
                         attempt,
@@ -302,7 +306,8 @@ impl RemoteTask {
         {
             fired.push(Input::Timer(Timer::Wake));
         }
-        if self.grace_ends.take_if(|at| *at <= env.elapsed).is_some() {
+        if self.grace_ends().is_some_and(|at| at <= env.elapsed) {
+            self.grace_ends = None;
             fired.push(Input::Timer(Timer::Grace));
         }
         fired
@@ -314,13 +319,19 @@ impl RemoteTask {
             let left = Duration::try_from(at.duration_since(env.now));
             left.unwrap_or(Duration::ZERO)
         });
-        let waits = [self.resume, self.grace_ends].into_iter().flatten();
+        let waits = [self.resume, self.grace_ends()].into_iter().flatten();
         let waits = waits.map(|at| at.saturating_sub(env.elapsed));
         waits.chain(wake).min()
     }
 
     /// Compares the run with what the worker says that it holds in the exchange `seq`, with the requests that are settled.
-    pub(super) fn reconcile(&mut self, held: Option<&Held>, seq: u64, settled: u64) -> Reconciled {
+    pub(super) fn reconcile(
+        &mut self,
+        held: Option<&Held>,
+        (seq, settled): (u64, u64),
+        env: Env,
+    ) -> Reconciled {
+        self.learns(held, settled, env);
         // The first exchange may be late: the server before may have answered later requests, and with them this run. The
         // next one shows what they brought.
         self.maybe_sent

@@ -110,8 +110,7 @@ impl Engine {
 
     pub(super) fn claimed(&mut self, claimed: ClaimAnswers) {
         self.claiming.answered(claimed.call, Instant::now());
-        let is_current = (self.lease.as_ref()).is_some_and(|lease| lease.id == claimed.lease);
-        if is_current {
+        if self.has_lease(claimed.lease) {
             self.report_claims(&claimed);
         }
         for (view, answer) in claimed.answers {
@@ -119,13 +118,18 @@ impl Engine {
             if let Some(kind) = &pending.kind {
                 self.capacity.release(kind);
             }
-            if is_current {
+            // An answer may show that the store is gone: the node then has no lease for those after it.
+            if self.has_lease(claimed.lease) {
                 self.claim_answered(view, pending, answer);
             } else {
                 // The lease was lost, with every claim on it.
                 self.not_claimed(&view.id, pending.latest);
             }
         }
+    }
+
+    fn has_lease(&self, id: u64) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.id == id)
     }
 
     /// Reports that the store fails, or works again.
@@ -213,10 +217,23 @@ impl Engine {
 
     /// Retries a failed claim after a moment.
     fn later(&mut self, view: TaskView, pending: PendingClaim) {
+        self.claiming.without_answer(view.id.clone());
         match pending.latest {
             None => self.put_off(view),
+            Some(Reported::Gone { .. }) => self.claim_whatever_has_the_id(view),
             latest => self.not_claimed(&view.id, latest),
         }
+    }
+
+    /// Claims a task again that is gone, because the answer to its claim was lost: a later task with the
+    /// id may have been claimed instead. An answer without a task ends it.
+    pub(super) fn claim_whatever_has_the_id(&mut self, view: TaskView) {
+        self.deferral.forget_release(&view.id);
+        self.put_off(TaskView {
+            deadline: None,
+            sleeping: false,
+            ..view
+        });
     }
 
     /// Applies the last event about a task whose claim has failed. If the event names this node, the

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use windlass_statemachine::{Kind, QueuedCommand, TaskId};
 
 use super::reported::Reported;
-use crate::hash::HashMap;
+use crate::hash::{HashMap, HashSet};
 use crate::{store::NodeCommandId, telemetry::FirstStart};
 
 /// How many claim calls may be under way.
@@ -43,6 +43,9 @@ pub(super) struct Claiming {
     /// The approximate duration of the last calls.
     took: Duration,
     failing: Option<Failing>,
+    /// Tasks whose last claim has no answer. It may have taken a later task with the same id, and a
+    /// watch may leave out the claims of its own lease.
+    unanswered: HashSet<TaskId>,
 }
 
 /// The state while calls fail, each with every task in it.
@@ -135,6 +138,7 @@ impl Claiming {
     /// Takes out a task whose claim was answered. A task that was dropped in the meantime yields an
     /// empty claim.
     pub(super) fn take(&mut self, task: &TaskId) -> PendingClaim {
+        self.unanswered.remove(task);
         self.tasks.remove(task).unwrap_or_default()
     }
 
@@ -142,8 +146,20 @@ impl Claiming {
         self.tasks.get_mut(task)
     }
 
-    /// Records that a list begins.
+    /// Records that the claim of a task has no answer.
+    pub(super) fn without_answer(&mut self, task: TaskId) {
+        self.unanswered.insert(task);
+    }
+
+    /// Returns whether the last claim of a task has no answer: only the answer of the next one shows
+    /// whether this node has a task with the id.
+    pub(super) fn is_unanswered(&self, task: &TaskId) -> bool {
+        self.unanswered.contains(task)
+    }
+
+    /// Records that a list begins, which names the claims of this node.
     pub(super) fn list_begins(&mut self) {
+        self.unanswered.clear();
         for pending in self.tasks.values_mut() {
             pending.unlisted = true;
         }
@@ -152,6 +168,7 @@ impl Claiming {
     /// Drops every task, because the node ends.
     pub(super) fn clear(&mut self) {
         self.tasks.clear();
+        self.unanswered.clear();
     }
 
     /// Returns how many tasks are being claimed.

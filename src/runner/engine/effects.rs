@@ -159,7 +159,11 @@ impl Engine {
 
     pub(super) fn committed(&mut self, id: SlotId, answer: Result<(), Error>) {
         if let Err(error @ Error::StoreGone { .. }) = answer {
-            return self.store_gone(error);
+            self.store_gone(error);
+            if self.slots.get(id).is_some() {
+                self.feed(id, Input::Fenced(StopReason::LeaseLost));
+            }
+            return;
         }
         let Some(slot) = self.slots.get_mut(id) else {
             // A claim that was not for this node was released, or the task was lost in the

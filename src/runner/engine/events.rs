@@ -200,7 +200,9 @@ impl Engine {
         if view.claimed_by.is_some() || !(fits || own) {
             // Another node has the task. When it is due again, it is deferred again.
             self.deferral.forget_deferred(&view.id);
-            self.due.remove(&view.id);
+            if !self.claiming.is_unanswered(&view.id) {
+                self.due.remove(&view.id);
+            }
             return;
         }
         view.commanded &= !self.deferral.waits_for_room(&view, now.at);
@@ -218,8 +220,11 @@ impl Engine {
     fn gone(&mut self, task: &TaskId, order: u64, fence: Option<Fence>) {
         // Another task may have taken the id in the meantime.
         if self.due.order(task).is_some_and(|known| known <= order) {
-            self.due.remove(task);
+            let view = self.due.remove(task);
             self.deferral.forget_deferred(task);
+            if let Some(view) = view.filter(|_| self.claiming.is_unanswered(task)) {
+                self.claim_whatever_has_the_id(view);
+            }
         }
         self.deferral.forget_upto(task, order);
         let gone = Reported::Gone { order, fence };

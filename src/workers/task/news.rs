@@ -1,9 +1,24 @@
 //! What an exchange says of a run: its commands, its signals and its stop.
 
+use std::time::Duration;
+
+use windlass_statemachine::machine::Env;
+
 use super::{
     super::protocol::{Held, RunPhase, Signalled, Stop},
-    RemoteTask, name,
+    BEYOND_GRACE, RemoteTask, name,
 };
+
+/// Whether the worker knows that its run is to end. Until then it does not count the grace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Told {
+    #[default]
+    No,
+    /// The answer to this request has said it.
+    By(u64),
+    /// The worker has said so, or has settled the request whose answer has said it.
+    Known,
+}
 
 impl RemoteTask {
     /// Returns the run if something is to be said of it, and an answer to a later request than this one has carried it: such
@@ -20,8 +35,33 @@ impl RemoteTask {
         Some(Held::new(self.task.id.clone(), self.claim.fence, run))
     }
 
-    /// Returns the commands that the handler has not received, and the stop of the run if it is to end.
-    pub(in crate::workers) fn news(&self, held: &Held) -> (Vec<Signalled>, Option<Stop>) {
+    /// Notes what an exchange shows of what the worker knows of the stop of its run. From then on the grace counts.
+    pub(super) fn learns(&mut self, held: Option<&Held>, settled: u64, env: Env) {
+        let run = self.machine.run();
+        let says =
+            held.is_some_and(|held| held.phase == RunPhase::Stopping && Some(held.run) == run);
+        let has_settled = matches!(self.told, Told::By(sent) if sent <= settled);
+        if self.told == Told::Known || !(says || has_settled) {
+            return;
+        }
+        self.told = Told::Known;
+        if let Some(at) = &mut self.grace_ends {
+            *at = env.elapsed + self.grace + BEYOND_GRACE;
+        }
+    }
+
+    /// Returns when the grace of the worker is over, if it has begun.
+    pub(super) fn grace_ends(&self) -> Option<Duration> {
+        self.grace_ends.filter(|_| self.told == Told::Known)
+    }
+
+    /// Returns the commands that the handler has not received, and the stop of the run if it is to end, for the answer to
+    /// a request.
+    pub(in crate::workers) fn news(
+        &mut self,
+        held: &Held,
+        seq: u64,
+    ) -> (Vec<Signalled>, Option<Stop>) {
         let is_over = self.over == Some(held.run) || self.machine.run() != Some(held.run);
         if is_over {
             let stop = (held.phase == RunPhase::Running).then(|| self.stopped(held, "over"));
@@ -42,6 +82,9 @@ impl RemoteTask {
             (RunPhase::Running, None, Some(reason)) => Some(self.stopped(held, name(reason))),
             _ => None,
         };
+        if stop.is_some() && self.told == Told::No {
+            self.told = Told::By(seq);
+        }
         (signals, stop)
     }
 

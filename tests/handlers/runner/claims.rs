@@ -67,6 +67,31 @@ async fn a_claim_of_a_task_that_the_node_does_not_run_is_released() {
     }
 }
 
+/// Regression: the claim took the task that was submitted in place of the known one, and its answer was lost.
+/// The watch reported the end of the known task, and not the claim, since it was the node's own.
+#[tokio::test(start_paused = true)]
+async fn a_claim_without_an_answer_of_a_task_that_took_the_id_of_another_is_made_again() {
+    // The moment at which the node claims, by microseconds.
+    for micros in (98_000..102_000).step_by(250) {
+        let world = World::new().await;
+        let node = world.node("n").handler("a", completes);
+        let node = node.start().await.unwrap();
+        listed(&world, &node).await;
+        let began = tokio::time::Instant::now();
+        let first = NewTask::new("a").id("x");
+        let first = first.start_at(world.now() + Duration::from_millis(100));
+        let id = world.client.submit(first).await.unwrap().into_id();
+        world.faults.fail(Operation::Claim, Fault::After, 1);
+        tokio::time::sleep_until(began + Duration::from_micros(micros)).await;
+        let _ = world.client.force_delete(&id).await;
+        let next = world.client.submit(NewTask::new("a").id("x")).await;
+        let id = next.unwrap().into_id();
+        let done = tokio::time::timeout(secs(60), world.client.wait(&id)).await;
+        let done = done.unwrap_or_else(|_| panic!("it is stuck, after {micros} us"));
+        assert!(done.unwrap().is_completed());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_answer_was_lost_is_released_when_the_node_does_not_run_it() {
     let world = World::new().await;

@@ -20,6 +20,7 @@ mod effects;
 mod failures;
 mod faults;
 mod feed;
+mod gone;
 mod handlers;
 mod ignoring;
 mod jobs;

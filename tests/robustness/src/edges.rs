@@ -87,6 +87,8 @@ impl Traffic {
             match send().await {
                 Ok(()) | Err(Error::NotFound { .. } | Error::AlreadyFinished { .. }) => {}
                 Err(e) if e.is_retryable() => {}
+                // Its record was deleted with its task, so it is a new command.
+                Err(Error::Invalid(_)) if self.client().get(&task).await.is_err() => {}
                 Err(e) => {
                     return Err(format!("command {id} was sent to '{task}'; again: {e}").into());
                 }

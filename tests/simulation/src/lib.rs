@@ -23,6 +23,7 @@ pub mod process;
 pub mod run;
 pub mod shrink;
 pub mod trace;
+mod wire;
 
 /// Locks what the processes of a run share. A panic in one of them ends the run.
 fn locked<T>(of: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

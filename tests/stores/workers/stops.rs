@@ -299,3 +299,33 @@ async fn each_attempt_of_a_task_with_a_limit_on_starts_has_a_claim_of_its_own() 
     }
     assert_eq!(fences.len(), 3, "as many claims as attempts");
 }
+
+/// Regression: the server settled a run whose worker had not heard of the stop, and the next worker started the task while
+/// the first one ran it.
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_worker_has_not_heard_of_its_stop_is_not_settled_by_the_server() {
+    let (store, client) = memory().await;
+    let (server, mut worker) = (server(&store), Worker::new("w"));
+    worker.register(&server, 1).await;
+    let id = submit(&client, "a").await;
+    worker.exchange(&server, 3000).await;
+    client.command(&id, Command::Pause).await.unwrap();
+    // Reports reach the server, and no exchange does: only their answers have stops.
+    for step in 0..10 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let checkpoint = json!({"checkpoint": step});
+        let stored = worker.report(&server, "a", checkpoint).await;
+        assert_eq!(stored.result, ResultCode::Applied, "after {step} s");
+    }
+    stopped(&mut worker, &server).await;
+    worker.phase("a", RunPhase::Stopping);
+    // The grace counts from here.
+    for _ in 0..6 {
+        let answer = worker.exchange(&server, 0).await;
+        assert!(answer.lost.is_empty(), "{answer:?}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let paused = json!({"return": {"message": "pause"}});
+    let result = worker.report(&server, "a", paused).await;
+    assert_eq!(result.state, Some(StateKind::Paused), "{result:?}");
+}

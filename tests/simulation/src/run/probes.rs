@@ -103,7 +103,9 @@ pub(super) async fn wake_misdated(shared: &Shared, client: &Client, traffic: &Tr
             let Ok(state) = &record.state else { continue };
             let kind = record.task.kind.as_str();
             let is_misdated = state.due().is_some_and(|due| due > time::wall() + MISDATED);
-            if !is_misdated || kinds::stays(kind) || kind == KIND || record.commands > 0 {
+            // Signals that its handler has kept do not wake it.
+            let is_commanded = record.commands > 0 && state.kept_signals == 0;
+            if !is_misdated || kinds::stays(kind) || kind == KIND || is_commanded {
                 continue;
             }
             let id = format!("wake-{}-{}", record.task.id, state.version);
