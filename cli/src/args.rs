@@ -11,7 +11,7 @@ use crate::{
     commands::{steer, worker::NodeArgs},
     config,
     exit::{self, Exit, Failure},
-    flags::Words,
+    flag_values::Words,
     global::Global,
     other_words, pairs,
 };

@@ -32,12 +32,12 @@ const PORT: u16 = 7474;
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum At {
+enum Address {
     Socket(PathBuf),
     Tcp { host: String, port: u16 },
 }
 
-impl Display for At {
+impl Display for Address {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Socket(path) => write!(f, "unix:{}", path.display()),
@@ -50,7 +50,7 @@ impl Display for At {
 /// A server of a namespace.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
-    at: At,
+    at: Address,
     /// The value of the header `Host`.
     host: HeaderValue,
     /// The path below which the requests are.
@@ -96,7 +96,7 @@ impl Server {
                 return Err(wrong("has no path"));
             }
             return Ok(Self {
-                at: At::Socket(path.into()),
+                at: Address::Socket(path.into()),
                 host: HeaderValue::from_static("localhost"),
                 base: String::new(),
                 token,
@@ -132,7 +132,7 @@ impl Server {
             ));
         }
         Ok(Self {
-            at: At::Tcp {
+            at: Address::Tcp {
                 host: host.trim_matches(['[', ']']).to_owned(),
                 port,
             },
@@ -165,11 +165,11 @@ impl Server {
         };
         let connect = async {
             match &self.at {
-                At::Socket(path) => {
+                Address::Socket(path) => {
                     let stream = UnixStream::connect(path).await;
                     requests(stream.map_err(|error| unreachable(&error))?).await
                 }
-                At::Tcp { host, port } => {
+                Address::Tcp { host, port } => {
                     let stream = TcpStream::connect((host.as_str(), *port)).await;
                     requests(stream.map_err(|error| unreachable(&error))?).await
                 }
@@ -251,7 +251,7 @@ impl Connection<'_> {
 mod tests {
     use super::*;
 
-    fn read(url: &str) -> Result<(At, String, String), String> {
+    fn read(url: &str) -> Result<(Address, String, String), String> {
         let server = Server::new(url, Some("t".to_owned())).map_err(|error| error.to_string())?;
         let host = server.host.to_str().unwrap().to_owned();
         Ok((server.at, host, server.base))
@@ -259,14 +259,14 @@ mod tests {
 
     #[test]
     fn addresses_are_read_and_others_are_refused_with_the_reason() {
-        let tcp = |host: &str, port| At::Tcp {
+        let tcp = |host: &str, port| Address::Tcp {
             host: host.to_owned(),
             port,
         };
         for (url, at, host, base) in [
             (
                 "unix:run/s.sock",
-                At::Socket("run/s.sock".into()),
+                Address::Socket("run/s.sock".into()),
                 "localhost",
                 "",
             ),

@@ -36,7 +36,7 @@ mod dependents;
 mod env_args;
 mod exit;
 mod filters;
-mod flags;
+mod flag_values;
 mod global;
 mod help;
 mod hint;

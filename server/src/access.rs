@@ -32,7 +32,7 @@ pub(crate) struct Access<const ROLE: u8> {
 }
 
 /// A task whose values are read in more than one step, as it was before the first.
-pub(crate) struct Veil {
+pub(crate) struct MaskedRead {
     id: TaskId,
     /// Its submit order and its kind.
     seen: Option<(u64, Kind)>,
@@ -160,26 +160,29 @@ impl<const ROLE: u8> Access<ROLE> {
     }
 
     /// Begins to read values of a task of which something may be hidden.
-    pub(crate) async fn veil(&self, id: &TaskId) -> Result<Veil, Problem> {
+    pub(crate) async fn begin_masked_read(&self, id: &TaskId) -> Result<MaskedRead, Problem> {
         let seen = match self.hiding().await?.is_nothing() {
             true => None,
             false => self.seen(id).await?,
         };
         let id = id.clone();
-        Ok(Veil { id, seen })
+        Ok(MaskedRead { id, seen })
     }
 
     /// Ends the read: returns what is hidden, and the kind of the task. `None` for a task that is not the same any more, or
     /// has another kind: of its values everything is hidden.
-    pub(crate) async fn unveil(&self, veil: Veil) -> Result<(Arc<Hiding>, Option<Kind>), Problem> {
+    pub(crate) async fn end_masked_read(
+        &self,
+        read: MaskedRead,
+    ) -> Result<(Arc<Hiding>, Option<Kind>), Problem> {
         let hiding = self.hiding().await?;
         if hiding.is_nothing() {
             return Ok((hiding, None));
         }
         let seen = self
-            .seen(&veil.id)
+            .seen(&read.id)
             .await?
-            .filter(|seen| veil.seen.as_ref() == Some(seen));
+            .filter(|seen| read.seen.as_ref() == Some(seen));
         Ok((hiding, seen.map(|(_, kind)| kind)))
     }
 

@@ -42,6 +42,13 @@ pub(crate) type Check = Arc<dyn Fn(&Kind, &Json) -> Result<(), Invalid> + Send +
 /// Returns the metrics of the process, as text for Prometheus.
 pub(crate) type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 
+/// What the program that has the server decides.
+pub(crate) struct Options {
+    pub(crate) settings: Settings,
+    pub(crate) check: Check,
+    pub(crate) metrics: Option<Metrics>,
+}
+
 /// What the handlers of requests share.
 pub(crate) struct App {
     pub(crate) store: Store,
@@ -111,11 +118,12 @@ fn workers_of(store: &Store, keyring: Keyring, stop: CancellationToken) -> Worke
 }
 
 impl App {
-    pub(crate) fn new(
-        store: &Store,
-        (settings, check, metrics): (Settings, Check, Option<Metrics>),
-        stop: CancellationToken,
-    ) -> Arc<Self> {
+    pub(crate) fn new(store: &Store, options: Options, stop: CancellationToken) -> Arc<Self> {
+        let Options {
+            settings,
+            check,
+            metrics,
+        } = options;
         let peers = Peers::new(store, settings.advertised.clone());
         tokio::spawn(peers.clone().run(stop.clone()));
         let node_history = Arc::<NodeHistory>::default();

@@ -20,7 +20,7 @@ const LEAVE: Duration = Duration::from_secs(2);
 
 /// A server, as it has described itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct At {
+pub(crate) struct Peer {
     /// The URLs by which clients reach it, with the base path.
     pub(crate) urls: Vec<String>,
     /// Its version of windlass.
@@ -79,12 +79,12 @@ impl Peers {
 
     async fn write(&self) {
         let until = self.store.clock().now().saturating_add(VALID);
-        let at = At {
+        let peer = Peer {
             urls: self.urls.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             until: until.unwrap_or(Timestamp::MAX),
         };
-        let text = serde_json::to_string(&at).unwrap_or_default();
+        let text = serde_json::to_string(&peer).unwrap_or_default();
         let value = SetValue::new(&self.name, text);
         if let Err(error) = self.store.registry().set_value(&value).await {
             tracing::warn!(%error, "other servers do not learn where this one is");
@@ -93,11 +93,11 @@ impl Peers {
 }
 
 /// Reads the servers of a namespace, each with the name of its value. Unreadable ones are left out: they are hints.
-pub(crate) fn read(values: &[NamedValue]) -> Vec<(String, At)> {
+pub(crate) fn read(values: &[NamedValue]) -> Vec<(String, Peer)> {
     let of_servers = values.iter().filter(|value| value.name.starts_with(FOLDER));
     let read = |value: &NamedValue| {
-        let at = serde_json::from_str(&value.text).ok()?;
-        Some((value.name.clone(), at))
+        let peer = serde_json::from_str(&value.text).ok()?;
+        Some((value.name.clone(), peer))
     };
     of_servers.filter_map(read).collect()
 }

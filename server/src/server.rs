@@ -10,7 +10,7 @@ use windlass::{
 };
 
 use crate::{
-    app::{App, Check, Metrics},
+    app::{App, Check, Metrics, Options},
     auth::TrustedHeader,
     origin::without_port,
     routes,
@@ -217,11 +217,12 @@ impl Builder {
 
     /// Builds the server, and starts to follow the tokens of the namespace. Call it within a tokio runtime.
     pub fn build(self) -> Server {
-        let app = App::new(
-            &self.store,
-            (self.settings, self.check, self.metrics),
-            CancellationToken::new(),
-        );
+        let options = Options {
+            settings: self.settings,
+            check: self.check,
+            metrics: self.metrics,
+        };
+        let app = App::new(&self.store, options, CancellationToken::new());
         let router = routes::router(&app);
         Server { app, router }
     }

@@ -93,8 +93,8 @@ impl Client {
             span.after = records.last().and_then(|last| place(last, span.order));
             let reasons = lookup.reasons(&records, &nodes).await?;
             let is_it = |of: Option<WaitReason>| of.is_some_and(|of| of.kind() == reason);
-            let judged = records.into_iter().zip(reasons);
-            found.extend(judged.filter_map(|(one, of)| is_it(of).then_some(one)));
+            let with_reasons = records.into_iter().zip(reasons);
+            found.extend(with_reasons.filter_map(|(one, of)| is_it(of).then_some(one)));
             if found.len() >= wanted || is_last || span.after.is_none() {
                 found.truncate(wanted);
                 return Ok(found);

@@ -13,7 +13,7 @@ use windlass_statemachine::{StateKind, TaskId};
 use super::{Client, HeldBack, KindStats, WaitReason, counted::grouped};
 use crate::store::{
     Error, Filter, LimitUse, NodeRecord, Order, Query, Span, TaskRecord, copy::Copied,
-    rules::waits::waited_for,
+    rules::dependencies::waited_for,
 };
 
 /// How many tasks are looked up at the same time.
@@ -89,9 +89,11 @@ impl Client {
         let mut lookup = Lookup::new(self);
         lookup.left = MOST_LOOKS;
         let reasons = lookup.reasons(&waits, nodes).await?;
-        let judged: Vec<_> = waits.iter().zip(reasons).collect();
+        let with_reasons: Vec<_> = waits.iter().zip(reasons).collect();
         for (of, _) in kinds.iter_mut().filter(|(of, _)| of.waiting > 0) {
-            let of_kind = judged.iter().filter(|(one, _)| one.task.kind == of.kind);
+            let of_kind = with_reasons
+                .iter()
+                .filter(|(one, _)| one.task.kind == of.kind);
             let over = of_kind.filter(|(_, of)| !matches!(of, Some(WaitReason::Tasks(_))));
             let over: Vec<_> = over.map(|(_, of)| of.clone()).collect();
             let moved = (over.len() as u64).min(of.waiting);
@@ -121,10 +123,13 @@ impl Client {
         let reasons = self.wait_reasons(&page.tasks, nodes).await?;
         let at_least = page.next.is_some();
         let is_wait = |reason: &WaitReason| matches!(reason, WaitReason::Signal(_));
-        let judged: Vec<_> = page.tasks.iter().zip(reasons).collect();
+        let with_reasons: Vec<_> = page.tasks.iter().zip(reasons).collect();
         for (of, _) in kinds {
             let (mut over, mut claimed, mut others) = (0, 0, Vec::new());
-            for (record, reason) in judged.iter().filter(|(one, _)| one.task.kind == of.kind) {
+            for (record, reason) in with_reasons
+                .iter()
+                .filter(|(one, _)| one.task.kind == of.kind)
+            {
                 match reason {
                     // Kept signals hold the claim.
                     Some(reason) if is_wait(reason) => claimed += u64::from(record.node.is_some()),
@@ -236,7 +241,7 @@ impl<'c> Lookup<'c> {
         let reasons = records.iter().map(|record| {
             let awaited = awaited(record);
             let is_over = !awaited.is_empty() && awaited.iter().all(|id| self.has_ended(id));
-            WaitReason::judged(record, nodes, now, is_over)
+            WaitReason::given_dependencies(record, nodes, now, is_over)
         });
         let mut reasons: Vec<_> = reasons.collect();
         let is_full = |reason: &Option<WaitReason>| matches!(reason, Some(WaitReason::Full(_)));

@@ -225,7 +225,7 @@ fn kinds(counted: &TaskStats, nodes: &[NodeRecord], limits: &[LimitUse]) -> Vec<
     }
     let gathered = kinds.into_values();
     gathered
-        .map(|of| of.judged(counted, nodes, limits))
+        .map(|of| of.with_reasons(counted, nodes, limits))
         .collect()
 }
 
@@ -266,7 +266,7 @@ impl Gathered {
 
     /// Determines the reasons of the groups. As for a single task, a limit is the reason only for tasks that
     /// a node could otherwise claim.
-    fn judged(
+    fn with_reasons(
         mut self,
         counted: &TaskStats,
         nodes: &[NodeRecord],

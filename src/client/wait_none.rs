@@ -149,8 +149,8 @@ impl Client {
                 return Ok(Some(found.task.id.clone()));
             }
             let reasons = lookup.reasons(&waiting, &[]).await?;
-            let mut judged = waiting.iter().zip(reasons);
-            let over = judged.find(|(_, of)| !matches!(of, Some(WaitReason::Tasks(_))));
+            let mut with_reasons = waiting.iter().zip(reasons);
+            let over = with_reasons.find(|(_, of)| !matches!(of, Some(WaitReason::Tasks(_))));
             if let Some((found, _)) = over {
                 return Ok(Some(found.task.id.clone()));
             }

@@ -127,12 +127,12 @@ impl WaitReason {
     /// Reads no other task: a task whose awaited tasks have ended, and which no node has claimed since, still waits for
     /// them. [`Client::wait_reasons`] looks them up.
     pub fn of(record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) -> Option<Self> {
-        Self::judged(record, nodes, now, false)
+        Self::given_dependencies(record, nodes, now, false)
     }
 
     /// Returns the reason like [`of`](Self::of), given whether all tasks that it waits for have
     /// ended.
-    pub(super) fn judged(
+    pub(super) fn given_dependencies(
         record: &TaskRecord,
         nodes: &[NodeRecord],
         now: Timestamp,

@@ -115,7 +115,7 @@ impl TaskContext {
 
     /// Makes the message of a panic about unreadable props an error that is not retried, and records a panic about a missing
     /// value.
-    pub(crate) fn judged_panic(&self, message: Message) -> Message {
+    pub(crate) fn checked_panic(&self, message: Message) -> Message {
         let missing = self.missing_in_return();
         self.ends_without(missing.as_ref(), &message);
         match self.run.panicked_with_props_error() {
@@ -136,7 +136,7 @@ impl TaskContext {
     }
 
     /// Makes a message that waits for the task itself an error.
-    pub(crate) fn judged(&self, message: Message) -> Message {
+    pub(crate) fn checked_message(&self, message: Message) -> Message {
         match self.waits_for_itself(&message) {
             Some(error) => Message::fail(error),
             None => match self

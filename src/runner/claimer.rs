@@ -70,7 +70,7 @@ const TRY: Duration = Duration::from_millis(100);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Claimer {
-    desk: Arc<Desk>,
+    shared: Arc<Shared>,
 }
 
 /// A task that a [`Claimer`] has claimed, with everything that a handler has ([`TaskContext`]), and
@@ -117,7 +117,7 @@ pub enum FinishError {
 
 /// The state that the clones of a claimer share.
 #[derive(Debug)]
-struct Desk {
+struct Shared {
     runner: Runner,
     callers: Arc<Callers>,
 }
@@ -145,7 +145,7 @@ struct Handed {
 /// A slot of the node, while a caller waits or has a task.
 #[derive(Debug)]
 struct Permit {
-    desk: Arc<Desk>,
+    shared: Arc<Shared>,
 }
 
 impl Callers {
@@ -166,7 +166,7 @@ impl Callers {
     }
 }
 
-impl Desk {
+impl Shared {
     /// Changes the number of slots. The lock orders the requests.
     fn resize(&self, change: impl FnOnce(u32) -> u32) {
         let mut waiting = self.callers.lock();
@@ -179,15 +179,17 @@ impl Desk {
 }
 
 impl Permit {
-    fn new(desk: &Arc<Desk>) -> Self {
-        desk.resize(|slots| slots.saturating_add(1));
-        Self { desk: desk.clone() }
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.resize(|slots| slots.saturating_add(1));
+        Self {
+            shared: shared.clone(),
+        }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.desk.resize(|slots| slots.saturating_sub(1));
+        self.shared.resize(|slots| slots.saturating_sub(1));
     }
 }
 
@@ -246,15 +248,15 @@ impl Claimer {
         builder.config.slots = 0;
         builder.config.on_demand = true;
         let runner = builder.start().await?;
-        let desk = Desk { runner, callers };
+        let shared = Shared { runner, callers };
         Ok(Self {
-            desk: Arc::new(desk),
+            shared: Arc::new(shared),
         })
     }
 
     /// Returns the name of the node.
     pub fn node(&self) -> &NodeName {
-        self.desk.runner.node()
+        self.shared.runner.node()
     }
 
     /// Claims a due task, or waits for one for at most `wait`; then returns `None`. Callers get tasks in the order in
@@ -265,13 +267,13 @@ impl Claimer {
     /// [`ClaimError::Stopped`].
     pub async fn claim(&self, wait: Duration) -> Result<Option<ClaimedTask>, ClaimError> {
         let (caller, mut handed) = oneshot::channel();
-        self.desk.callers.lock().callers.push_back(caller);
-        let permit = Permit::new(&self.desk);
+        self.shared.callers.lock().callers.push_back(caller);
+        let permit = Permit::new(&self.shared);
         let found = tokio::select! {
             biased;
             found = &mut handed => found.ok(),
-            () = self.desk.runner.tx.closed() => {
-                let failure = self.desk.runner.failure();
+            () = self.shared.runner.tx.closed() => {
+                let failure = self.shared.runner.failure();
                 let node = self.node().clone();
                 return Err(ClaimError::Stopped { node, failure });
             }
@@ -300,7 +302,7 @@ impl Claimer {
     /// kinds, and leaves the namespace. Only returns when another clone or a [`ClaimedTask`] exists: the last of them
     /// stops the node in the background.
     pub async fn shutdown(self) {
-        if let Some(Desk { runner, .. }) = Arc::into_inner(self.desk) {
+        if let Some(Shared { runner, .. }) = Arc::into_inner(self.shared) {
             runner.shutdown().await;
         }
     }

@@ -1,4 +1,4 @@
-//! [`In`]: the inputs of the engine, sent by its helpers.
+//! [`EngineInput`]: the inputs of the engine, sent by its helpers.
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -12,7 +12,7 @@ use crate::{
 pub(super) type SlotId = u64;
 
 /// An input of the engine.
-pub(super) enum In {
+pub(super) enum EngineInput {
     Lease(LeaseEvent),
     Events(Events),
     WatchEnded(WatchEnded),

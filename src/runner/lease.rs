@@ -20,7 +20,7 @@ use tracing::{error, info, warn};
 use windlass_statemachine::Backoff;
 
 use super::{
-    input::{In, LeaseEvent},
+    input::{EngineInput, LeaseEvent},
     store_errors::Errors,
 };
 use crate::{
@@ -42,7 +42,7 @@ pub(super) struct Keeper {
     /// The description that the store has.
     pub(super) spec: Arc<NodeSpec>,
     pub(super) ttl: Duration,
-    pub(super) to_engine: mpsc::UnboundedSender<In>,
+    pub(super) to_engine: mpsc::UnboundedSender<EngineInput>,
     pub(super) until: watch::Sender<Instant>,
     pub(super) wanted: watch::Receiver<Wanted>,
     pub(super) errors: Errors,
@@ -105,11 +105,7 @@ impl Keeper {
             let left = until.saturating_duration_since(Instant::now());
             telemetry::joined(Timestamp::now(), self.ttl, left);
             self.until.send_replace(until);
-            if self
-                .to_engine
-                .send(In::Lease(LeaseEvent::Gained(lease.clone())))
-                .is_err()
-            {
+            if !self.report(LeaseEvent::Gained(lease.clone())) {
                 return;
             }
             if self.keep(&lease, until).await {
@@ -120,11 +116,7 @@ impl Keeper {
             self.until.send_replace(Instant::now());
             telemetry::lease_lost();
             let (ended, handlers) = oneshot::channel();
-            if self
-                .to_engine
-                .send(In::Lease(LeaseEvent::Lost(ended)))
-                .is_err()
-            {
+            if !self.report(LeaseEvent::Lost(ended)) {
                 return;
             }
             match self.rejoin(Lost { lease, handlers }).await {
@@ -281,9 +273,14 @@ impl Keeper {
         }
     }
 
+    /// Sends an event to the engine. Returns false if the engine has ended.
+    fn report(&self, event: LeaseEvent) -> bool {
+        self.to_engine.send(EngineInput::Lease(event)).is_ok()
+    }
+
     /// Stops the engine, which then asks the keeper to leave.
     async fn give_up(&self, why: Error) -> bool {
-        let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(why)));
+        self.report(LeaseEvent::StoreGone(why));
         self.asked_to_leave().await;
         true
     }
@@ -334,7 +331,7 @@ impl Keeper {
                     return Some(held);
                 }
                 Err(e @ Error::StoreGone { .. }) => {
-                    let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(e)));
+                    self.report(LeaseEvent::StoreGone(e));
                     return None;
                 }
                 // A renewal that reached the store late can have made the lost lease as long as a new
@@ -347,7 +344,7 @@ impl Keeper {
                     if e.is_retryable()
                         && let Some(last) = self.errors.count(&e)
                     {
-                        let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(last)));
+                        self.report(LeaseEvent::StoreGone(last));
                         return None;
                     }
                     if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {

@@ -4,7 +4,6 @@ mod batched;
 mod builder;
 mod change;
 mod claimer;
-pub(crate) mod commit;
 pub(crate) mod config;
 mod control;
 pub(crate) mod due;
@@ -21,6 +20,7 @@ mod reports;
 mod snapshot;
 pub(crate) mod spawn;
 mod start;
+pub(crate) mod store_answers;
 mod store_errors;
 
 pub use self::{
@@ -37,6 +37,6 @@ pub use self::{
     start::StartError,
 };
 pub(crate) use self::{
-    commit::input_of,
     config::{IDLE_RUNS, has_limit_on_starts},
+    store_answers::input_of,
 };

@@ -13,7 +13,7 @@ use windlass_statemachine::NodeName;
 
 use super::{
     control::Control,
-    input::In,
+    input::EngineInput,
     os_signals::StopSignals,
     snapshot::{Snapshot, Unstored},
 };
@@ -63,7 +63,7 @@ use crate::{handler::Shared, store::Error};
 pub struct Runner {
     pub(super) shared: Shared,
     pub(super) node: NodeName,
-    pub(super) tx: mpsc::UnboundedSender<In>,
+    pub(super) tx: mpsc::UnboundedSender<EngineInput>,
     pub(super) ended: Option<JoinHandle<()>>,
     pub(super) failure: Arc<OnceLock<Error>>,
     pub(super) until: watch::Receiver<Instant>,
@@ -230,7 +230,7 @@ impl Runner {
 
     pub(super) fn request(&self, control: Control) {
         // Sending fails only when the node has already stopped.
-        let _ = self.tx.send(In::Control(control));
+        let _ = self.tx.send(EngineInput::Control(control));
     }
 
     async fn wait(&mut self) {

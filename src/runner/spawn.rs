@@ -67,7 +67,7 @@ pub(crate) fn spawn(
     remember_panics();
     let (abort, registration) = AbortHandle::new_pair();
     let span = context.span().clone();
-    let judge = context.clone();
+    let returned_to = context.clone();
     tokio::spawn(
         async move {
             let run = async move {
@@ -82,9 +82,9 @@ pub(crate) fn spawn(
             // called. The next line catches a destructor that panics.
             let ended = AssertUnwindSafe(run).catch_unwind().await;
             done(match ended {
-                Ok(Ok(Ok(message))) => Ended::Returned(judge.judged(message)),
+                Ok(Ok(Ok(message))) => Ended::Returned(returned_to.checked_message(message)),
                 Ok(Ok(Err(payload))) | Err(payload) => {
-                    Ended::Returned(judge.judged_panic(panic_message(payload.as_ref())))
+                    Ended::Returned(returned_to.checked_panic(panic_message(payload.as_ref())))
                 }
                 Ok(Err(_aborted)) => Ended::Aborted,
             });

@@ -17,7 +17,7 @@ use super::{
     config::{NodeConfig, check_slots},
     engine::{Dependencies, Engine},
     gauges,
-    input::In,
+    input::EngineInput,
     kinds::{KindEntry, Kinds},
     lease::{self, Keeper, Wanted},
     maintain,
@@ -257,13 +257,13 @@ async fn join(
 async fn peers(
     coordinator: Arc<dyn Coordinator>,
     changed: Arc<Notify>,
-    tx: mpsc::UnboundedSender<In>,
+    tx: mpsc::UnboundedSender<EngineInput>,
 ) {
     let mut wait = PEERS_FIRST;
     loop {
         match coordinator.peers().await {
             Ok(nodes) => {
-                if tx.send(In::Nodes(nodes)).is_err() {
+                if tx.send(EngineInput::Nodes(nodes)).is_err() {
                     return;
                 }
             }

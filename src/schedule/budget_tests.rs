@@ -10,7 +10,7 @@ use super::{
     data::{Data, FOLLOWED},
     overlap::Overlap,
     spec::Schedule,
-    step::{Next, RunState, Step, Turn},
+    step::{Next, Planner, RunState, Step},
     times::Times,
 };
 use crate::{NewTask, schedule::Missed, store::Limits};
@@ -44,9 +44,9 @@ fn steps(spec: &Schedule, limits: Limits, (live, due): (usize, usize)) -> Vec<St
     };
     let mut steps = Vec::new();
     loop {
-        let turn = Turn::new(&times, data, start() + minutes(due));
-        let states = vec![LIVE; turn.followed().len()];
-        let step = turn.step(&states, Budget::of(&limits)).unwrap();
+        let planner = Planner::new(&times, data, start() + minutes(due));
+        let states = vec![LIVE; planner.followed().len()];
+        let step = planner.step(&states, Budget::of(&limits)).unwrap();
         data = step.data.clone();
         let has_more = step.next == Next::Again;
         steps.push(step);

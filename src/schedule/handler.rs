@@ -16,7 +16,7 @@ use super::{
     passed::{Passed, skip_passed},
     run::{ScheduledFor, run_id},
     spec::Schedule,
-    step::{Next, RunState, Step, Taken, Turn},
+    step::{Next, Planner, RunState, Step, Taken},
     times::Times,
 };
 use crate::{
@@ -124,11 +124,11 @@ pub(crate) async fn decide(
     (data, now): (Data, Timestamp),
     room: Budget,
 ) -> Result<Step, Error> {
-    let turn = Turn::new(times, data, now);
-    let taken = taken(store, times, &turn.wanted()).await?;
-    let turn = turn.with_taken(taken);
-    let states = states(store, times, turn.followed()).await?;
-    Ok(turn.step(&states, room)?)
+    let planner = Planner::new(times, data, now);
+    let taken = taken(store, times, &planner.wanted()).await?;
+    let planner = planner.with_taken(taken);
+    let states = states(store, times, planner.followed()).await?;
+    Ok(planner.step(&states, room)?)
 }
 
 /// Returns the first data of a schedule: new data, or what an ended schedule that it replaces has

@@ -80,12 +80,12 @@ impl<'de> Deserialize<'de> for Length {
 /// Reads a time that may be absent. The error is the same as for every other time; the caller adds
 /// the field.
 pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
-    Ok(Option::<At>::deserialize(from)?.map(|at| at.0))
+    Ok(Option::<TimeText>::deserialize(from)?.map(|at| at.0))
 }
 
 /// Reads times like [`time`]; `null` for none.
 pub(super) fn times<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Timestamp>, D::Error> {
-    let times = Option::<Vec<At>>::deserialize(from)?.unwrap_or_default();
+    let times = Option::<Vec<TimeText>>::deserialize(from)?.unwrap_or_default();
     Ok(times.into_iter().map(|at| at.0).collect())
 }
 
@@ -108,9 +108,9 @@ impl<'de> Deserialize<'de> for Day {
     }
 }
 
-struct At(Timestamp);
+struct TimeText(Timestamp);
 
-impl<'de> Deserialize<'de> for At {
+impl<'de> Deserialize<'de> for TimeText {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let read = parse("time", &String::deserialize(from)?);
         read.map(Self)

@@ -1,4 +1,4 @@
-//! [`Turn`]: decides what a schedule does at a moment, and returns it as data.
+//! [`Planner`]: decides what a schedule does at a moment, and returns it as data.
 
 use jiff::Timestamp;
 use windlass_statemachine::{
@@ -38,12 +38,12 @@ pub(crate) struct Taken {
     pub(crate) refused: Vec<RefusedTime>,
 }
 
-/// What the schedule does after a turn.
+/// What the schedule does after a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Sleep until this time, when the next run is due.
     Sleep(Timestamp),
-    /// Take another turn: more is due now than this write does.
+    /// Take another step: more is due now than this write does.
     Again,
     /// Pause until an operator has looked at the schedule.
     Pause,
@@ -64,7 +64,7 @@ pub(crate) struct Step {
 
 /// A schedule at a moment, before its next write.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct Planner<'a> {
     times: &'a Times,
     data: Data,
     now: Timestamp,
@@ -72,7 +72,7 @@ pub(crate) struct Turn<'a> {
     taken: Taken,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> Planner<'a> {
     pub(crate) fn new(times: &'a Times, data: Data, now: Timestamp) -> Self {
         let cursor = data.cursor(times.spec(), now);
         let mut data = data;

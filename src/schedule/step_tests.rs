@@ -33,9 +33,9 @@ fn step(spec: &Schedule, data: Data, state: RunState) -> Step {
         runs: vec![at("2030-01-01T00:00:00Z")],
         ..data
     };
-    let turn = Turn::new(&times, data, at("2030-01-01T01:00:00Z"));
-    let states = vec![state; turn.followed().len()];
-    turn.step(&states, room(usize::MAX)).unwrap()
+    let planner = Planner::new(&times, data, at("2030-01-01T01:00:00Z"));
+    let states = vec![state; planner.followed().len()];
+    planner.step(&states, room(usize::MAX)).unwrap()
 }
 
 fn submitted(step: &Step) -> Vec<&str> {
@@ -120,7 +120,7 @@ fn runs_of_the_same_moment_overlap_each_other() {
         (Overlap::Pause, "s@2030-01-01T00:00:01Z", 10),
     ] {
         let times = times(&seconds(overlap));
-        let step = Turn::new(&times, data(), now)
+        let step = Planner::new(&times, data(), now)
             .step(&[], room(usize::MAX))
             .unwrap();
         assert_eq!(submitted(&step)[0], first, "{overlap:?}");
@@ -185,8 +185,8 @@ fn a_clock_that_is_a_little_behind_repeats_no_time() {
         last: Some(at("2030-01-01T05:00:00Z")),
         ..Data::default()
     };
-    let turn = Turn::new(&times, data, at("2030-01-01T04:59:00Z"));
-    let step = turn.step(&[], room(usize::MAX)).unwrap();
+    let planner = Planner::new(&times, data, at("2030-01-01T04:59:00Z"));
+    let step = planner.step(&[], room(usize::MAX)).unwrap();
     assert!(step.submit.is_empty());
     assert_eq!(step.next, Next::Sleep(at("2030-01-01T06:00:00Z")));
 }
@@ -214,20 +214,20 @@ fn a_clock_that_was_ahead_does_not_silence_a_schedule() {
         (created, Data::default()),
     ] {
         let times = Times::new("s", &spec).unwrap();
-        let step = Turn::new(&times, data, now)
+        let step = Planner::new(&times, data, now)
             .step(&[], room(usize::MAX))
             .unwrap();
         assert!(step.submit.is_empty());
         assert_eq!(step.next, Next::Sleep(at("2030-01-01T03:00:00Z")));
         let later = now + SignedDuration::from_mins(30);
         // 03:00 has a run, because it was decided ahead of its time.
-        let turn = Turn::new(&times, step.data.clone(), later).with_taken(Taken {
+        let planner = Planner::new(&times, step.data.clone(), later).with_taken(Taken {
             runs: vec![at("2030-01-01T03:00:00Z")],
             ..Taken::default()
         });
-        let taken = turn.step(&[], room(usize::MAX)).unwrap();
+        let taken = planner.step(&[], room(usize::MAX)).unwrap();
         assert_eq!((taken.submit.len(), taken.data.counts.fired), (0, 0));
-        let step = Turn::new(&times, step.data, later)
+        let step = Planner::new(&times, step.data, later)
             .step(&[], room(usize::MAX))
             .unwrap();
         assert_eq!(submitted(&step), ["s@2030-01-01T03:00:00Z"]);
@@ -245,8 +245,8 @@ fn times_after_the_last_run_are_not_passed() {
         last: Some(at("2030-01-01T00:00:00Z")),
         ..Data::default()
     };
-    let turn = Turn::new(&times, data, at("2030-01-01T02:00:00Z"));
-    let step = turn.step(&[], room(usize::MAX)).unwrap();
+    let planner = Planner::new(&times, data, at("2030-01-01T02:00:00Z"));
+    let step = planner.step(&[], room(usize::MAX)).unwrap();
     assert_eq!(submitted(&step), ["s@2030-01-01T01:00:00Z"]);
     assert_eq!(step.data.last, Some(at("2030-01-01T01:00:00Z")));
 }
@@ -262,7 +262,7 @@ fn spans(data: &Data) -> Vec<String> {
 
 #[test]
 fn times_without_a_run_are_kept_with_their_reason() {
-    // Each turn decides one time, and the run of 00:00 is live until 04:00.
+    // Each step decides one time, and the run of 00:00 is live until 04:00.
     let spec = hourly();
     let times = Times::new("s", &spec).unwrap();
     let mut data = Data {
@@ -272,27 +272,27 @@ fn times_without_a_run_are_kept_with_their_reason() {
         ..Data::default()
     };
     for (hour, state) in [(1, LIVE), (2, LIVE), (3, LIVE), (4, RunState::Ended)] {
-        let turn = Turn::new(&times, data, at(&format!("2030-01-01T0{hour}:00:00Z")));
-        let states = vec![state; turn.followed().len()];
-        data = turn.step(&states, room(usize::MAX)).unwrap().data;
+        let planner = Planner::new(&times, data, at(&format!("2030-01-01T0{hour}:00:00Z")));
+        let states = vec![state; planner.followed().len()];
+        data = planner.step(&states, room(usize::MAX)).unwrap().data;
     }
     assert_eq!(spans(&data), ["overlapped 01-03 x3"]);
     assert_eq!(data.last_run, Some(at("2030-01-01T04:00:00Z")));
 
     // 05:00 is skipped, 06:00 to 09:00 are missed, 10:00 is late, and another task has the id of 11:00.
     for now in ["05:00", "10:30", "11:00"] {
-        let turn = Turn::new(&times, data, at(&format!("2030-01-01T{now}:00Z")));
+        let planner = Planner::new(&times, data, at(&format!("2030-01-01T{now}:00Z")));
         let taken = at("2030-01-01T11:00:00Z");
-        let refused = turn.wanted().contains(&taken).then(|| RefusedTime {
+        let refused = planner.wanted().contains(&taken).then(|| RefusedTime {
             nominal: taken,
             reason: "taken".to_owned(),
         });
-        let turn = turn.with_taken(Taken {
+        let planner = planner.with_taken(Taken {
             refused: refused.into_iter().collect(),
             ..Taken::default()
         });
-        let states = vec![RunState::Ended; turn.followed().len()];
-        data = turn.step(&states, room(usize::MAX)).unwrap().data;
+        let states = vec![RunState::Ended; planner.followed().len()];
+        data = planner.step(&states, room(usize::MAX)).unwrap().data;
     }
     let expected = [
         "overlapped 01-03 x3",
@@ -323,12 +323,12 @@ fn each_time_that_a_later_one_replaces_is_overlapped() {
         };
         // No run is live. The run of the third second was requested; the others were not.
         let requested = at("2030-01-01T00:00:03Z");
-        let turn = Turn::new(&times, data, at("2030-01-01T00:00:10Z"));
-        let turn = turn.with_taken(Taken {
+        let planner = Planner::new(&times, data, at("2030-01-01T00:00:10Z"));
+        let planner = planner.with_taken(Taken {
             runs: vec![requested],
             ..Taken::default()
         });
-        let step = turn.step(&[], room(usize::MAX)).unwrap();
+        let step = planner.step(&[], room(usize::MAX)).unwrap();
         assert_eq!(submitted(&step), ["s@2030-01-01T00:00:10Z"], "{overlap:?}");
         let counts = step.data.counts;
         assert_eq!((counts.fired, counts.overlapped), (1, 8), "{overlap:?}");

@@ -78,7 +78,7 @@ pub struct Exported {
 
 /// The task in the target that has the id of an imported one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct There {
+pub(crate) struct TargetTask {
     pub(crate) order: u64,
     pub(crate) has_ended: bool,
     pub(crate) is_claimed: bool,
@@ -249,12 +249,12 @@ impl Exported {
     ///
     /// [`Error::AlreadyExists`] and [`Error::AlreadyFinished`] when it is to replace another task;
     /// [`Error::Invalid`] (field `task`) when the task in the target is claimed.
-    pub(crate) fn check_room(&self, there: &There) -> Result<(), Error> {
+    pub(crate) fn check_room(&self, target: &TargetTask) -> Result<(), Error> {
         let id = &self.task.id;
-        if self.replaces != Some(there.order) {
-            return Err(rules::submit::refused(id, there.has_ended));
+        if self.replaces != Some(target.order) {
+            return Err(rules::submit::refused(id, target.has_ended));
         }
-        if there.is_claimed {
+        if target.is_claimed {
             let reason = format!(
                 "'{id}' cannot be replaced: it is claimed in the target; stop the node that has it, or \
                  wait for the end of its lease"

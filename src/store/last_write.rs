@@ -34,11 +34,11 @@ impl LastWrite {
     /// Returns why the store takes no writes: what `look` finds, else what the last write met. A small write may succeed where
     /// others fail, as the renewal of a lease on a full disk, so a success hides nothing that a look finds.
     ///
-    /// `judges` says of an error of a write whether a look that finds nothing has proven it over.
+    /// `is_disproved` says of an error of a write whether a look that finds nothing has proven it over.
     pub(crate) async fn error_or(
         &self,
         look: impl Future<Output = Option<Error>>,
-        judges: impl Fn(&Error) -> bool,
+        is_disproved: impl Fn(&Error) -> bool,
     ) -> Option<Error> {
         let fresh = self.looked_at(Instant::now());
         let found = match fresh {
@@ -51,7 +51,7 @@ impl LastWrite {
         };
         let failed = || {
             self.failed_at(Instant::now())
-                .filter(|error| !judges(error))
+                .filter(|error| !is_disproved(error))
         };
         found.or_else(failed)
     }
@@ -132,8 +132,8 @@ mod tests {
     async fn a_look_that_judges_an_error_ends_it() {
         let last = LastWrite::default();
         last.note(Some(full()));
-        let judges = |error: &Error| error.to_string().contains("full");
-        assert!(last.error_or(async { None }, judges).await.is_none());
+        let is_disproved = |error: &Error| error.to_string().contains("full");
+        assert!(last.error_or(async { None }, is_disproved).await.is_none());
         assert!(says(&last, None).await.is_some());
     }
 }

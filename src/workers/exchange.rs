@@ -6,13 +6,13 @@ use tokio::time::{Instant, sleep_until};
 use windlass_statemachine::{Invalid, Message, NodeName, StopReason, TaskId, machine::Input};
 
 use super::{
-    claims::{Entry, Turn},
-    desk::Desk,
     error::WorkerError,
     protocol::{Exchange, Exchanged, Held, Lost, RunPhase},
     renewals::Renewal,
     secret,
-    task::Verdict,
+    service::Service,
+    session::{Entry, Session},
+    task::Reconciled,
     worker::Worker,
 };
 
@@ -23,10 +23,10 @@ const MOST_HELD: usize = 2_000;
 struct Waits<'a>(&'a Worker);
 
 impl<'a> Waits<'a> {
-    fn new(desk: &Desk, worker: &'a Arc<Worker>) -> Self {
-        worker.board().waiting += 1;
-        if desk.hall().waits(worker, desk.moment()) {
-            desk.work.notify_one();
+    fn new(service: &Service, worker: &'a Arc<Worker>) -> Self {
+        worker.shared().waiting += 1;
+        if service.dispatcher().waits(worker, service.moment()) {
+            service.work.notify_one();
         }
         Self(worker)
     }
@@ -34,7 +34,7 @@ impl<'a> Waits<'a> {
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.0.board().waiting -= 1;
+        self.0.shared().waiting -= 1;
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn check_seq(seq: u64) -> Result<(), Invalid> {
 
 /// Handles an exchange.
 pub(super) async fn exchange(
-    desk: Arc<Desk>,
+    service: Arc<Service>,
     name: NodeName,
     request: Exchange,
 ) -> Result<Exchanged, WorkerError> {
@@ -72,7 +72,7 @@ pub(super) async fn exchange(
     }
     let request = Arc::new(request);
     // Once begun, it is carried out even if the connection ends.
-    let begun = tokio::spawn(begin(desk.clone(), name.clone(), request.clone()));
+    let begun = tokio::spawn(begin(service.clone(), name.clone(), request.clone()));
     let worker = match begun.await {
         Ok(worker) => worker?,
         Err(_) => {
@@ -85,68 +85,71 @@ pub(super) async fn exchange(
     let longest = worker.lease.ttl / 4;
     let wait = Duration::from_millis(request.wait_ms).min(longest);
     let until = Instant::now() + wait;
-    let was_closed = worker.board().is_closed();
+    let was_closed = worker.shared().is_closed();
     loop {
         let news = worker.news.notified();
         let mut news = std::pin::pin!(news);
         news.as_mut().enable();
-        if worker.board().is_over {
+        if worker.shared().is_over {
             return Err(WorkerError::Over(name));
         }
         let (answer, ends) = {
-            let mut turn = worker.turn.lock().await;
-            let answer = turn.news(&desk, &worker, &request);
-            (answer, !turn.speaks || turn.exchange != request.seq)
+            let mut session = worker.session.lock().await;
+            let answer = session.news(&service, &worker, &request);
+            (answer, !session.speaks || session.exchange != request.seq)
         };
-        let is_late = Instant::now() >= until || desk.stop.is_cancelled();
+        let is_late = Instant::now() >= until || service.stop.is_cancelled();
         if ends || is_late || answer.drain != was_closed || !answer.is_empty() {
             return Ok(answer);
         }
-        let _waits = Waits::new(&desk, &worker);
+        let _waits = Waits::new(&service, &worker);
         tokio::select! {
             biased;
             () = news => {}
             () = sleep_until(until) => {}
-            () = desk.stop.cancelled() => {}
+            () = service.stop.cancelled() => {}
         }
     }
 }
 
-/// Admits an exchange, judges what the worker holds, and claims what is due.
+/// Admits an exchange, compares what the worker holds with its claims, and claims what is due.
 async fn begin(
-    desk: Arc<Desk>,
+    service: Arc<Service>,
     name: NodeName,
     request: Arc<Exchange>,
 ) -> Result<Arc<Worker>, WorkerError> {
-    let record = desk.record(&name, &secret::hash(&request.secret)).await?;
-    let worker = desk.worker(&record);
-    worker.is_seen();
-    let mut turn = worker.turn.lock().await;
-    turn.enter(&desk, &worker, request.seq, Some(record))
+    let record = service
+        .record(&name, &secret::hash(&request.secret))
         .await?;
-    turn.exchange = request.seq;
-    worker.board().pause(request.pause_kinds.clone());
-    desk.renewals.add(Renewal {
+    let worker = service.worker(&record);
+    worker.is_seen();
+    let mut session = worker.session.lock().await;
+    session
+        .enter(&service, &worker, request.seq, Some(record))
+        .await?;
+    session.exchange = request.seq;
+    worker.shared().pause(request.pause_kinds.clone());
+    service.renewals.add(Renewal {
         worker: worker.clone(),
-        lease: turn.lease.clone(),
+        lease: session.lease.clone(),
         seq: request.seq,
     });
-    turn.compare(&desk, &worker, &request).await?;
-    let views = desk.hall().take_for(&worker, desk.moment());
+    session.compare(&service, &worker, &request).await?;
+    let views = service.dispatcher().take_for(&worker, service.moment());
     if !views.is_empty() {
-        turn.claim(&desk, &worker, views).await;
+        session.claim(&service, &worker, views).await;
     }
-    drop(turn);
+    drop(session);
     // An earlier exchange of the worker ends.
     worker.news.notify_waiters();
     Ok(worker)
 }
 
-impl Turn {
+impl Session {
     /// Compares what the worker holds with its claims.
     async fn compare(
         &mut self,
-        desk: &Arc<Desk>,
+        service: &Arc<Service>,
         worker: &Arc<Worker>,
         request: &Exchange,
     ) -> Result<(), WorkerError> {
@@ -157,7 +160,7 @@ impl Turn {
         let unknown: Vec<&Held> = unknown.collect();
         if !unknown.is_empty() {
             let ids = unknown.iter().map(|held| held.id.clone()).collect();
-            self.read_newer(desk, worker, ids, request.seq).await?;
+            self.read_newer(service, worker, ids, request.seq).await?;
             let over = unknown.into_iter().filter(|held| {
                 let entry = self.tasks.get(&held.id);
                 entry.is_none_or(|entry| entry.fence() != held.fence)
@@ -169,9 +172,9 @@ impl Turn {
             .retain(|(id, fence)| held.get(id).is_some_and(|held| held.fence == *fence));
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
             let held = held.get(&id).copied();
-            self.compare_one(desk, worker, &id, held, request);
+            self.compare_one(service, worker, &id, held, request);
         }
-        self.settle(desk, worker).await;
+        self.settle(service, worker).await;
         Ok(())
     }
 
@@ -183,14 +186,14 @@ impl Turn {
         match self.tasks.get(&held.id) {
             Some(entry) if entry.fence() != held.fence => false,
             Some(Entry::Live(task)) => held.run <= task.state().version,
-            Some(Entry::Unjudged(claimed)) => held.run <= claimed.state.version,
+            Some(Entry::Unconfirmed(claimed)) => held.run <= claimed.state.version,
             None => false,
         }
     }
 
     fn compare_one(
         &mut self,
-        desk: &Arc<Desk>,
+        service: &Arc<Service>,
         worker: &Arc<Worker>,
         id: &TaskId,
         held: Option<&Held>,
@@ -201,32 +204,38 @@ impl Turn {
                 .get(id)
                 .is_some_and(|entry| entry.fence() == held.fence)
         });
-        self.judge(desk, worker, id, held, false);
+        self.start_machine(service, worker, id, held, false);
         let Some(Entry::Live(task)) = self.tasks.get_mut(id) else {
             return;
         };
-        let verdict = task.judge(held, (request.seq, request.settled), desk.env());
+        let numbers = (request.seq, request.settled);
+        let reconciled = task.reconcile(held, numbers, service.env());
         if let Some(held) = held.filter(|held| task.machine.run() == Some(held.run)) {
             let took = Input::Took(held.took);
-            self.feed(desk, id, took);
+            self.feed(service, id, took);
         }
-        match verdict {
-            Verdict::Fine => {}
-            Verdict::Dropped => {
+        match reconciled {
+            Reconciled::Fine => {}
+            Reconciled::Dropped => {
                 let text = "the worker no longer holds the run, and has not reported its end";
-                self.feed(desk, id, Input::Returned(Message::error(text)));
+                self.feed(service, id, Input::Returned(Message::error(text)));
             }
-            Verdict::NotTaken => self.feed(desk, id, Input::Stop(StopReason::Balance)),
-            Verdict::NeverStarts => self.feed(desk, id, Input::Aborted),
+            Reconciled::NotTaken => self.feed(service, id, Input::Stop(StopReason::Balance)),
+            Reconciled::NeverStarts => self.feed(service, id, Input::Aborted),
         }
     }
 
     /// Returns what is to be answered to an exchange now.
-    fn news(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, request: &Exchange) -> Exchanged {
+    fn news(
+        &mut self,
+        service: &Arc<Service>,
+        worker: &Arc<Worker>,
+        request: &Exchange,
+    ) -> Exchanged {
         let mut answer = Exchanged::default();
         {
-            let board = worker.board();
-            (answer.drain, answer.renewed_seq) = (board.is_closed(), board.renewed);
+            let shared = worker.shared();
+            (answer.drain, answer.renewed_seq) = (shared.is_closed(), shared.renewed);
         }
         if self.exchange != request.seq || !self.speaks {
             return answer;
@@ -256,7 +265,7 @@ impl Turn {
                 answer.stop.extend(stop);
             }
         }
-        let env = desk.env();
+        let env = service.env();
         for entry in self.tasks.values_mut() {
             if let Entry::Live(task) = entry {
                 answer.claims.extend(task.take_start(request.seq, env));

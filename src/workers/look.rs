@@ -1,4 +1,4 @@
-//! What a worker's turn does with notices: commands, the ends of tasks, orders of operators, timers; and its claims.
+//! What a worker's session does with notices: commands, the ends of tasks, orders of operators, timers; and its claims.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -6,9 +6,9 @@ use tracing::{debug, info};
 use windlass_statemachine::{StopReason, TaskId, machine::Input};
 
 use super::{
-    claims::{Entry, Turn},
-    desk::Desk,
     error::WorkerError,
+    service::Service,
+    session::{Entry, Session},
     worker::{Notice, Worker},
 };
 use crate::store::{Claimed, Error, NodeCommand, QueuedNodeCommand, TaskView};
@@ -16,15 +16,15 @@ use crate::store::{Claimed, Error, NodeCommand, QueuedNodeCommand, TaskView};
 /// The pause after a read of the speaker that has failed.
 const AGAIN: Duration = Duration::from_millis(500);
 
-impl Turn {
+impl Session {
     /// Handles the notices of the worker.
-    pub(super) async fn look(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>) {
+    pub(super) async fn look(&mut self, service: &Arc<Service>, worker: &Arc<Worker>) {
         let notices = worker.take_notices();
         if !self.speaks {
             // The server that speaks for the worker reads everything.
             return;
         }
-        if !notices.is_empty() && !self.still_speaks(desk, worker).await {
+        if !notices.is_empty() && !self.still_speaks(service, worker).await {
             if self.speaks {
                 // It is not known: they are looked at again.
                 notices.into_iter().for_each(|notice| worker.tell(notice));
@@ -42,26 +42,26 @@ impl Turn {
                         entry.order() == order && fence.is_none_or(|upto| upto >= entry.fence())
                     });
                     if is_over {
-                        self.gone(desk, &id);
+                        self.gone(service, &id);
                     }
                 }
-                Notice::Node(command) => self.order(desk, worker, command),
-                Notice::Time => self.fire(desk),
+                Notice::Node(command) => self.order(service, worker, command),
+                Notice::Time => self.fire(service),
             }
         }
         if whole {
-            self.read(desk, worker, None).await;
+            self.read(service, worker, None).await;
         } else if !commanded.is_empty() {
-            self.read(desk, worker, Some(commanded.into_iter().collect()))
+            self.read(service, worker, Some(commanded.into_iter().collect()))
                 .await;
         }
-        self.settle(desk, worker).await;
+        self.settle(service, worker).await;
     }
 
     /// Returns whether no other server has taken the place of this one. Without a request of the worker only the server that
     /// speaks for it may end a run: another one does not know what the worker was sent.
-    async fn still_speaks(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>) -> bool {
-        match desk.record(&worker.lease.node, &worker.secret).await {
+    async fn still_speaks(&mut self, service: &Arc<Service>, worker: &Arc<Worker>) -> bool {
+        match service.record(&worker.lease.node, &worker.secret).await {
             Ok(now)
                 if self
                     .lease
@@ -70,12 +70,12 @@ impl Turn {
                     .is_some_and(|own| *own != now.speaker) =>
             {
                 debug!(worker = %worker.lease.node, server = %now.speaker.server, "another server speaks for a worker");
-                self.forget(desk);
+                self.forget(service);
                 false
             }
             Err(WorkerError::Store(error)) => {
                 debug!(worker = %worker.lease.node, %error, "could not read which server speaks for a worker");
-                desk.arm(worker, AGAIN);
+                service.arm(worker, AGAIN);
                 false
             }
             // A write for a worker that is over is refused.
@@ -83,14 +83,16 @@ impl Turn {
         }
     }
 
-    fn gone(&mut self, desk: &Arc<Desk>, id: &TaskId) {
+    fn gone(&mut self, service: &Arc<Service>, id: &TaskId) {
         match self.tasks.get(id) {
             // Its own write may have ended it: the answer follows.
             Some(Entry::Live(task)) if task.machine.is_ending() => {}
-            Some(Entry::Live(_)) => self.feed(desk, id, Input::Fenced(StopReason::Deleted)),
-            Some(Entry::Unjudged(_)) => {
+            Some(Entry::Live(_)) => self.feed(service, id, Input::Fenced(StopReason::Deleted)),
+            Some(Entry::Unconfirmed(_)) => {
                 if let Some(entry) = self.tasks.remove(id) {
-                    desk.hall().disowns(id, self.lease.id, desk.moment());
+                    service
+                        .dispatcher()
+                        .disowns(id, self.lease.id, service.moment());
                     self.fenced.insert((id.clone(), entry.fence()));
                 }
             }
@@ -98,8 +100,8 @@ impl Turn {
         }
     }
 
-    fn fire(&mut self, desk: &Arc<Desk>) {
-        let env = desk.env();
+    fn fire(&mut self, service: &Arc<Service>) {
+        let env = service.env();
         let mut fired = Vec::new();
         for (id, entry) in &mut self.tasks {
             if let Entry::Live(task) = entry {
@@ -107,70 +109,75 @@ impl Turn {
             }
         }
         for (id, input) in fired {
-            self.feed(desk, &id, input);
+            self.feed(service, &id, input);
         }
     }
 
     /// Reads claims from the store: all, or those of these tasks. Feeds the commands that are new.
-    async fn read(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, ids: Option<Vec<TaskId>>) {
+    async fn read(
+        &mut self,
+        service: &Arc<Service>,
+        worker: &Arc<Worker>,
+        ids: Option<Vec<TaskId>>,
+    ) {
         let is_whole = ids.is_none();
-        let all = match desk.coordinator.held(&self.lease, ids).await {
+        let all = match service.coordinator.held(&self.lease, ids).await {
             Ok(all) => all,
             Err(error) => {
                 debug!(worker = %worker.lease.node, %error, "could not read the claims of a worker");
-                return self.forget(desk);
+                return self.forget(service);
             }
         };
         let mut named = HashSet::new();
         for claimed in all {
             named.insert(claimed.task.id.clone());
-            self.found(desk, worker, claimed);
+            self.found(service, worker, claimed);
         }
         if is_whole {
             let missing = self.tasks.keys().filter(|id| !named.contains(*id));
             for id in missing.cloned().collect::<Vec<_>>() {
-                self.gone(desk, &id);
+                self.gone(service, &id);
             }
         }
     }
 
-    fn found(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, claimed: Claimed) {
+    fn found(&mut self, service: &Arc<Service>, worker: &Arc<Worker>, claimed: Claimed) {
         let id = claimed.task.id.clone();
         match self.tasks.get(&id) {
             Some(Entry::Live(task)) if task.claim.fence == claimed.claim.fence => {
                 for command in claimed.commands {
-                    self.feed(desk, &id, Input::Command(command));
+                    self.feed(service, &id, Input::Command(command));
                 }
             }
-            _ => self.hold(desk, worker, claimed),
+            _ => self.hold(service, worker, claimed),
         }
     }
 
     /// Carries out a command of an operator.
-    fn order(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, queued: QueuedNodeCommand) {
+    fn order(&mut self, service: &Arc<Service>, worker: &Arc<Worker>, queued: QueuedNodeCommand) {
         let QueuedNodeCommand { id, command, .. } = queued;
         info!(worker = %worker.lease.node, ?command, "a command for a worker");
-        let answer = |outcome: &str| desk.acknowledge(&self.lease, id, outcome);
+        let answer = |outcome: &str| service.acknowledge(&self.lease, id, outcome);
         match command {
             NodeCommand::Freeze => {
-                let mut board = worker.board();
-                board.status.frozen = true;
-                board.answers.push((id, "frozen".to_owned()));
+                let mut shared = worker.shared();
+                shared.status.frozen = true;
+                shared.answers.push((id, "frozen".to_owned()));
             }
             NodeCommand::Unfreeze => {
-                let mut board = worker.board();
-                (board.status.frozen, board.status.draining) = (false, false);
-                board.answers.push((id, "unfrozen".to_owned()));
+                let mut shared = worker.shared();
+                (shared.status.frozen, shared.status.draining) = (false, false);
+                shared.answers.push((id, "unfrozen".to_owned()));
             }
             NodeCommand::Balance => answer("balanced: 0 tasks released"),
             NodeCommand::Drain => {
-                worker.board().status.draining = true;
+                worker.shared().status.draining = true;
                 self.drains.push(id);
-                self.stop_all(desk, StopReason::Drain);
+                self.stop_all(service, StopReason::Drain);
             }
             NodeCommand::StopTask { task } if self.tasks.contains_key(&task) => {
                 self.stops.entry(task.clone()).or_default().push(id);
-                self.feed(desk, &task, Input::Stop(StopReason::StopTask));
+                self.feed(service, &task, Input::Stop(StopReason::StopTask));
             }
             NodeCommand::StopTask { .. } => answer("the task is not on this node"),
         }
@@ -179,7 +186,7 @@ impl Turn {
     /// Claims tasks for the worker.
     pub(super) async fn claim(
         &mut self,
-        desk: &Arc<Desk>,
+        service: &Arc<Service>,
         worker: &Arc<Worker>,
         views: Vec<TaskView>,
     ) {
@@ -190,12 +197,12 @@ impl Turn {
             .partition(|view| self.tasks.contains_key(&view.id));
         if self.speaks && !views.is_empty() {
             let ids = views.iter().map(|view| view.id.clone()).collect();
-            let answers = desk.coordinator.claim(&self.lease, ids).await;
+            let answers = service.coordinator.claim(&self.lease, ids).await;
             let mut failed = Vec::new();
             for (view, answer) in views.drain(..).zip(answers) {
                 match answer {
                     Ok(Some(claimed)) => {
-                        self.won(desk, worker, &view, claimed);
+                        self.won(service, worker, &view, claimed);
                     }
                     Ok(None) if view.sleeping || view.deadline.is_some() => failed.push(view),
                     // Another node has it, or it can no longer be claimed.
@@ -205,7 +212,7 @@ impl Turn {
                         debug!(task = %view.id, %error, "could not be claimed for a worker");
                         failed.push(view);
                         if self.speaks {
-                            self.lose(desk, worker, &error);
+                            self.lose(service, worker, &error);
                         }
                     }
                 }
@@ -216,43 +223,49 @@ impl Turn {
         views.extend(known);
         let has_later = !views.is_empty();
         {
-            let mut hall = desk.hall();
-            hall.put_back(views, desk.moment());
-            hall.claims_answered(ids.iter());
+            let mut dispatcher = service.dispatcher();
+            dispatcher.put_back(views, service.moment());
+            dispatcher.claims_answered(ids.iter());
         }
         if has_later {
-            desk.work.notify_one();
+            service.work.notify_one();
         }
-        worker.board().claimed(kinds.iter());
-        self.settle(desk, worker).await;
+        worker.shared().claimed(kinds.iter());
+        self.settle(service, worker).await;
     }
 
     /// Gives up what this process knows of the worker: whether a claim was made is not known, or another server speaks.
-    fn lose(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, error: &Error) {
+    fn lose(&mut self, service: &Arc<Service>, worker: &Arc<Worker>, error: &Error) {
         if matches!(error, Error::Fenced(_)) {
-            worker.board().is_over = true;
+            worker.shared().is_over = true;
         }
-        self.forget(desk);
+        self.forget(service);
     }
 
-    fn won(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, view: &TaskView, claimed: Claimed) {
-        let (kind, now) = (&claimed.task.kind, desk.now());
-        let first_start = desk
+    fn won(
+        &mut self,
+        service: &Arc<Service>,
+        worker: &Arc<Worker>,
+        view: &TaskView,
+        claimed: Claimed,
+    ) {
+        let (kind, now) = (&claimed.task.kind, service.now());
+        let first_start = service
             .metrics
             .claimed(kind, claimed.ready, now, claimed.abandoned);
         if !self.speaks {
             // The next request reads it.
             return;
         }
-        let offer = worker.board().offers.get(&claimed.task.kind).cloned();
+        let offer = worker.shared().offers.get(&claimed.task.kind).cloned();
         let fits = offer.is_some_and(|offer| offer.reads >= claimed.state.data_version);
         if !fits {
             info!(task = %view.id, worker = %worker.lease.node, "claimed, but no longer for this worker: released");
             return self.release(claimed);
         }
         let id = claimed.task.id.clone();
-        self.hold(desk, worker, claimed);
-        self.judge(desk, worker, &id, None, true);
+        self.hold(service, worker, claimed);
+        self.start_machine(service, worker, &id, None, true);
         if let Some(Entry::Live(task)) = self.tasks.get_mut(&id) {
             task.counts(first_start);
         }

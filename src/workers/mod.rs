@@ -4,12 +4,11 @@
 //! A server speaks for it: it runs the state machines of the worker's tasks, and keeps nothing that cannot be read from
 //! the store and from what the worker says that it holds. So any server of the namespace takes the place of another.
 
-mod claims;
-mod desk;
+mod dispatcher;
 mod error;
 mod exchange;
-mod hall;
 mod look;
+mod machines;
 mod newer;
 mod node;
 pub mod protocol;
@@ -17,10 +16,11 @@ mod register;
 mod renewals;
 mod report;
 mod secret;
+mod service;
+mod session;
 #[cfg(test)]
 mod sweep_tests;
 mod task;
-mod turn;
 mod waited;
 mod worker;
 
@@ -32,10 +32,10 @@ use tokio::sync::OnceCell;
 use windlass_statemachine::{Kind, NodeName, task::Labels};
 
 use self::{
-    desk::Desk,
     protocol::{
         Exchange, Exchanged, Leave, ReadWaited, Register, Registered, ReportItems, Reported,
     },
+    service::Service,
 };
 use crate::store::Store;
 
@@ -72,7 +72,7 @@ use crate::store::Store;
 /// ```
 #[derive(Clone)]
 pub struct Workers {
-    desk: Arc<Desk>,
+    service: Arc<Service>,
     started: Arc<OnceCell<()>>,
 }
 
@@ -87,7 +87,7 @@ impl Workers {
     /// `servers` returns the addresses of the servers of the namespace, for the workers.
     pub fn new(store: &Store, servers: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Self {
         Self {
-            desk: Desk::new(store, Box::new(servers)),
+            service: Service::new(store, Box::new(servers)),
             started: Arc::default(),
         }
     }
@@ -95,7 +95,7 @@ impl Workers {
     /// Joins the namespace, once.
     async fn start(&self) {
         let start = async {
-            tokio::spawn(node::run(self.desk.clone()));
+            tokio::spawn(node::run(self.service.clone()));
         };
         self.started.get_or_init(|| start).await;
     }
@@ -109,7 +109,7 @@ impl Workers {
     /// that name.
     pub async fn register(&self, worker: Register) -> Result<Registered, WorkerError> {
         self.start().await;
-        register::register(&self.desk, worker).await
+        register::register(&self.service, worker).await
     }
 
     /// Returns the kinds and the labels with which a worker has registered, as far as this process knows; `None` for a worker
@@ -122,13 +122,13 @@ impl Workers {
         &self,
         worker: &NodeName,
     ) -> Result<Option<(Vec<Kind>, Labels)>, WorkerError> {
-        let known = self.desk.hall().by_name(worker).cloned();
+        let known = self.service.dispatcher().by_name(worker).cloned();
         if let Some(known) = known {
-            let board = known.board();
-            let kinds = board.offers.keys().cloned().collect();
-            return Ok(Some((kinds, board.labels.clone())));
+            let shared = known.shared();
+            let kinds = shared.offers.keys().cloned().collect();
+            return Ok(Some((kinds, shared.labels.clone())));
         }
-        let record = self.desk.coordinator.worker(worker).await;
+        let record = self.service.coordinator.worker(worker).await;
         let record = record.map_err(WorkerError::Store)?;
         Ok(record.map(|record| (record.spec.kinds.unwrap_or_default(), record.spec.labels)))
     }
@@ -144,7 +144,7 @@ impl Workers {
         request: Exchange,
     ) -> Result<Exchanged, WorkerError> {
         self.start().await;
-        exchange::exchange(self.desk.clone(), worker.clone(), request).await
+        exchange::exchange(self.service.clone(), worker.clone(), request).await
     }
 
     /// Applies reports of a worker.
@@ -158,7 +158,7 @@ impl Workers {
         request: ReportItems,
     ) -> Result<Reported, WorkerError> {
         self.start().await;
-        report::report(self.desk.clone(), worker.clone(), request).await
+        report::report(self.service.clone(), worker.clone(), request).await
     }
 
     /// Reads the tasks that a run of a worker has waited for: at most 100, and about 1 MiB of results. Changes nothing, and
@@ -173,7 +173,7 @@ impl Workers {
         worker: &NodeName,
         request: &ReadWaited,
     ) -> Result<WaitedRecords, WorkerError> {
-        waited::read(&self.desk, worker, request).await
+        waited::read(&self.service, worker, request).await
     }
 
     /// Ends the lease of a worker, and releases its claims.
@@ -183,24 +183,24 @@ impl Workers {
     /// [`WorkerError`]. A worker that is not live has left already: no error.
     pub async fn leave(&self, worker: &NodeName, request: Leave) -> Result<(), WorkerError> {
         let record = match self
-            .desk
+            .service
             .record(worker, &secret::hash(&request.secret))
             .await
         {
             Err(WorkerError::Over(_)) => return Ok(()),
             record => record?,
         };
-        let left = self.desk.coordinator.leave(&record.lease).await;
+        let left = self.service.coordinator.leave(&record.lease).await;
         left.map_err(WorkerError::Store)?;
-        let known = self.desk.hall().worker(record.lease.id).cloned();
+        let known = self.service.dispatcher().worker(record.lease.id).cloned();
         if let Some(worker) = known {
-            self.desk.drop_worker(&worker).await;
+            self.service.drop_worker(&worker).await;
         }
         Ok(())
     }
 
     /// Stops: open exchanges are answered at once. The workers and their claims stay, and another server goes on.
     pub async fn shutdown(&self) {
-        self.desk.stop.cancel();
+        self.service.stop.cancel();
     }
 }

@@ -5,14 +5,14 @@ use std::{collections::HashMap, sync::Arc};
 use windlass_statemachine::TaskId;
 
 use super::{
-    claims::{Entry, Turn},
-    desk::Desk,
     error::WorkerError,
     protocol::{Item, What},
+    service::Service,
+    session::{Entry, Session},
     worker::Worker,
 };
 
-impl Turn {
+impl Session {
     /// Returns the tasks with an item that is neither the next of its claim, as far as this process knows, nor one that
     /// was applied before.
     pub(super) fn unexpected(&self, items: &[(Item, What)]) -> Vec<TaskId> {
@@ -23,7 +23,7 @@ impl Turn {
                 continue;
             };
             let (state, run) = match entry {
-                Entry::Unjudged(claimed) => (&claimed.state, Some(claimed.state.current_run())),
+                Entry::Unconfirmed(claimed) => (&claimed.state, Some(claimed.state.current_run())),
                 Entry::Live(task) => (task.state(), task.machine.run()),
             };
             let is_claim = entry.fence() == item.fence;
@@ -45,16 +45,19 @@ impl Turn {
     /// Reads tasks of which another server may have written since, although this one speaks for the worker by now.
     pub(super) async fn read_newer(
         &mut self,
-        desk: &Arc<Desk>,
+        service: &Arc<Service>,
         worker: &Arc<Worker>,
         ids: Vec<TaskId>,
         seq: u64,
     ) -> Result<(), WorkerError> {
-        let read = desk.coordinator.held(&self.lease, Some(ids.clone())).await;
-        let read = read.map_err(|error| self.failed(desk, worker, seq, error))?;
+        let read = service
+            .coordinator
+            .held(&self.lease, Some(ids.clone()))
+            .await;
+        let read = read.map_err(|error| self.failed(service, worker, seq, error))?;
         let is_held = |id: &TaskId| read.iter().any(|claimed| claimed.task.id == *id);
         for id in ids.iter().filter(|id| !is_held(id)) {
-            self.ended_elsewhere(desk, id);
+            self.ended_elsewhere(service, id);
         }
         for claimed in read {
             let is_known = match self.tasks.get(&claimed.task.id) {
@@ -65,20 +68,22 @@ impl Turn {
                 _ => false,
             };
             if !is_known {
-                self.hold(desk, worker, claimed);
+                self.hold(service, worker, claimed);
             }
         }
         Ok(())
     }
 
     /// Drops what this process knows of a claim that another server has ended: the store has the present state of the task.
-    fn ended_elsewhere(&mut self, desk: &Arc<Desk>, id: &TaskId) {
+    fn ended_elsewhere(&mut self, service: &Arc<Service>, id: &TaskId) {
         if self.tasks.remove(id).is_none() {
             return;
         }
-        desk.hall().disowns(id, self.lease.id, desk.moment());
+        service
+            .dispatcher()
+            .disowns(id, self.lease.id, service.moment());
         for command in self.stops.remove(id).into_iter().flatten() {
-            desk.acknowledge(&self.lease, command, "released");
+            service.acknowledge(&self.lease, command, "released");
         }
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, error, info, warn};
 use windlass_statemachine::{Kind, NodeName};
 
-use super::{desk::Desk, renewals::Renewal, worker::Notice};
+use super::{renewals::Renewal, service::Service, worker::Notice};
 use crate::store::{Error, Event, Lease, NodeCommand, NodeSpec, NodeStatus};
 
 /// The time to live of the lease.
@@ -23,55 +23,55 @@ const SWEEP_EVERY: Duration = Duration::from_secs(30);
 const GROUPED: Duration = Duration::from_millis(200);
 
 /// Runs the node until the process stops.
-pub(super) async fn run(desk: Arc<Desk>) {
-    tokio::spawn(store_renewals(desk.clone()));
-    tokio::spawn(dispatch(desk.clone()));
-    let name = match NodeName::new(&desk.name) {
+pub(super) async fn run(service: Arc<Service>) {
+    tokio::spawn(store_renewals(service.clone()));
+    tokio::spawn(dispatch(service.clone()));
+    let name = match NodeName::new(&service.name) {
         Ok(name) => name,
-        Err(invalid) => return error!(server = %desk.name, %invalid, "could not serve workers"),
+        Err(invalid) => return error!(server = %service.name, %invalid, "could not serve workers"),
     };
     let mut spec = NodeSpec::new(name);
     (spec.slots, spec.kinds) = (0, Some(Vec::new()));
     loop {
         let joined = tokio::select! {
-            joined = desk.coordinator.join(&spec, TTL) => joined,
-            () = desk.stop.cancelled() => return,
+            joined = service.coordinator.join(&spec, TTL) => joined,
+            () = service.stop.cancelled() => return,
         };
         match joined {
             Ok(lease) => {
                 let ended = tokio::select! {
-                    error = renew(&desk, &lease) => Some(error),
-                    () = watch(&desk, &lease) => None,
-                    () = desk.stop.cancelled() => {
-                        let _ = timeout(LEAVE, desk.coordinator.leave(&lease)).await;
+                    error = renew(&service, &lease) => Some(error),
+                    () = watch(&service, &lease) => None,
+                    () = service.stop.cancelled() => {
+                        let _ = timeout(LEAVE, service.coordinator.leave(&lease)).await;
                         return;
                     }
                 };
                 if let Some(error) = ended {
-                    info!(server = %desk.name, %error, "the lease of the server is over; joining again");
+                    info!(server = %service.name, %error, "the lease of the server is over; joining again");
                 }
                 // A lease that may still live has the name.
-                let _ = timeout(LEAVE, desk.coordinator.leave(&lease)).await;
+                let _ = timeout(LEAVE, service.coordinator.leave(&lease)).await;
             }
             Err(error) => {
-                warn!(server = %desk.name, %error, "could not join to serve workers; trying again");
+                warn!(server = %service.name, %error, "could not join to serve workers; trying again");
             }
         }
         tokio::select! {
             () = sleep(PAUSE) => {}
-            () = desk.stop.cancelled() => return,
+            () = service.stop.cancelled() => return,
         }
     }
 }
 
 /// Renews the lease until it is over.
-async fn renew(desk: &Desk, lease: &Lease) -> Error {
+async fn renew(service: &Service, lease: &Lease) -> Error {
     let mut renewed = Instant::now();
     loop {
         sleep_until(renewed + TTL / 3).await;
         let asked = Instant::now();
         let status = NodeStatus::default();
-        match timeout(TTL / 3, desk.coordinator.renew(lease, &status)).await {
+        match timeout(TTL / 3, service.coordinator.renew(lease, &status)).await {
             Ok(Ok(())) => renewed = asked,
             Ok(Err(error)) if !error.is_retryable() => return error,
             Ok(Err(error)) if renewed.elapsed() > TTL => return error,
@@ -82,17 +82,17 @@ async fn renew(desk: &Desk, lease: &Lease) -> Error {
 }
 
 /// Watches the tasks, and again when the kinds change or the watch has ended.
-async fn watch(desk: &Arc<Desk>, lease: &Lease) {
-    let mut kinds = desk.kinds.subscribe();
+async fn watch(service: &Arc<Service>, lease: &Lease) {
+    let mut kinds = service.kinds.subscribe();
     loop {
         let wanted: Vec<Kind> = kinds.borrow_and_update().iter().cloned().collect();
-        match desk.coordinator.watch(lease, Some(wanted)).await {
+        match service.coordinator.watch(lease, Some(wanted)).await {
             Ok(stream) => {
                 let mut stream = pin!(stream);
                 loop {
                     tokio::select! {
                         events = stream.next() => match events {
-                            Some(events) => handle(desk, lease, events),
+                            Some(events) => handle(service, lease, events),
                             None => break,
                         },
                         _ = kinds.changed() => break,
@@ -101,7 +101,7 @@ async fn watch(desk: &Arc<Desk>, lease: &Lease) {
             }
             Err(Error::Fenced(_)) => return,
             Err(error) => {
-                warn!(server = %desk.name, %error, "could not watch the tasks; trying again");
+                warn!(server = %service.name, %error, "could not watch the tasks; trying again");
             }
         }
         if !kinds.has_changed().unwrap_or(false) {
@@ -111,21 +111,23 @@ async fn watch(desk: &Arc<Desk>, lease: &Lease) {
 }
 
 /// Applies the events of a watch.
-fn handle(desk: &Arc<Desk>, own: &Lease, events: Vec<Event>) {
-    let now = desk.moment();
+fn handle(service: &Arc<Service>, own: &Lease, events: Vec<Event>) {
+    let now = service.moment();
     let mut concerned = Vec::new();
-    let mut hall = desk.hall();
+    let mut dispatcher = service.dispatcher();
     for event in events {
         match event {
-            Event::Reset => hall.list_begins(),
+            Event::Reset => dispatcher.list_begins(),
             Event::Listed => {
-                for worker in hall.workers() {
+                for worker in dispatcher.workers() {
                     worker.tell(Notice::Refresh);
                     concerned.push(worker);
                 }
             }
-            Event::Task(view) => concerned.extend(hall.view(view, now)),
-            Event::Gone { id, order, fence } => concerned.extend(hall.gone(&id, order, fence)),
+            Event::Task(view) => concerned.extend(dispatcher.view(view, now)),
+            Event::Gone { id, order, fence } => {
+                concerned.extend(dispatcher.gone(&id, order, fence));
+            }
             Event::Node(command) if command.lease == own.id => {
                 let outcome = match command.command {
                     NodeCommand::Freeze => "frozen",
@@ -135,93 +137,93 @@ fn handle(desk: &Arc<Desk>, own: &Lease, events: Vec<Event>) {
                     NodeCommand::StopTask { .. } => "the task is not on this node",
                 };
                 // The node claims nothing itself, and has no state that an operator could change.
-                desk.acknowledge(own, command.id, outcome);
+                service.acknowledge(own, command.id, outcome);
             }
-            Event::Node(command) => concerned.extend(hall.order(command)),
+            Event::Node(command) => concerned.extend(dispatcher.order(command)),
             // Reported for the own lease, which claims nothing.
             Event::Commands { .. } | Event::Peers => {}
         }
     }
-    drop(hall);
+    drop(dispatcher);
     concerned.sort_unstable_by_key(|worker| worker.lease.id);
     concerned.dedup_by_key(|worker| worker.lease.id);
     for worker in concerned {
-        desk.wake(worker);
+        service.wake(worker);
     }
-    desk.work.notify_one();
+    service.work.notify_one();
 }
 
 /// Claims due tasks for waiting workers, until the process stops.
-async fn dispatch(desk: Arc<Desk>) {
+async fn dispatch(service: Arc<Service>) {
     let mut swept = Instant::now();
     loop {
         if swept.elapsed() > SWEEP_EVERY {
             swept = Instant::now();
-            desk.sweep();
+            service.sweep();
         }
-        let next = desk.hall().next_due_in(desk.moment());
+        let next = service.dispatcher().next_due_in(service.moment());
         let next = next.unwrap_or(SWEEP_EVERY);
         let next = next.clamp(Duration::from_millis(1), SWEEP_EVERY);
         tokio::select! {
-            () = desk.work.notified() => {}
+            () = service.work.notified() => {}
             () = sleep(next) => {}
-            () = desk.stop.cancelled() => return,
+            () = service.stop.cancelled() => return,
         }
-        desk.dispatch();
+        service.dispatch();
     }
 }
 
 /// Stores the renewals, until the process stops.
-async fn store_renewals(desk: Arc<Desk>) {
+async fn store_renewals(service: Arc<Service>) {
     loop {
         tokio::select! {
-            () = desk.renewals.added.notified() => {}
-            () = desk.stop.cancelled() => return,
+            () = service.renewals.added.notified() => {}
+            () = service.stop.cancelled() => return,
         }
         sleep(GROUPED).await;
-        let desk = &desk;
-        let all = desk.renewals.take().into_iter();
-        join_all(all.map(|renewal| renew_worker(desk, renewal))).await;
+        let service = &service;
+        let all = service.renewals.take().into_iter();
+        join_all(all.map(|renewal| renew_worker(service, renewal))).await;
     }
 }
 
 /// Returns whether the server of this lease still speaks for the worker: its status is then stored. Otherwise the next one
 /// finds the commands of operators without an answer, and carries them out.
-async fn is_speaker(desk: &Desk, lease: &Lease) -> Result<bool, Error> {
-    let record = desk.coordinator.worker(&lease.node).await?;
+async fn is_speaker(service: &Service, lease: &Lease) -> Result<bool, Error> {
+    let record = service.coordinator.worker(&lease.node).await?;
     Ok(record.is_some_and(|record| lease.speaker.as_ref() == Some(&record.speaker)))
 }
 
 /// Renews the lease of a worker.
-async fn renew_worker(desk: &Arc<Desk>, renewal: Renewal) {
+async fn renew_worker(service: &Arc<Service>, renewal: Renewal) {
     let Renewal { worker, lease, seq } = renewal;
     let (status, answers) = {
-        let mut board = worker.board();
-        (board.status.clone(), std::mem::take(&mut board.answers))
+        let mut shared = worker.shared();
+        (shared.status.clone(), std::mem::take(&mut shared.answers))
     };
-    let renewed = desk.coordinator.renew(&lease, &status).await;
+    let renewed = service.coordinator.renew(&lease, &status).await;
     if !answers.is_empty() {
         let answerable = match &renewed {
-            Ok(()) => is_speaker(desk, &lease).await,
+            Ok(()) => is_speaker(service, &lease).await,
             Err(error) => Err(error.clone()),
         };
         match answerable {
             // Another server finds in the store what the operator has asked for.
             Ok(true) => {
                 for (command, outcome) in answers {
-                    desk.acknowledge(&worker.lease, command, outcome);
+                    service.acknowledge(&worker.lease, command, outcome);
                 }
             }
             // They are dropped when this server speaks again.
-            _ => worker.board().answers.extend(answers),
+            _ => worker.shared().answers.extend(answers),
         }
     }
     match renewed {
         Ok(()) => {
-            let mut board = worker.board();
-            board.renewed = board.renewed.max(seq);
+            let mut shared = worker.shared();
+            shared.renewed = shared.renewed.max(seq);
         }
-        Err(Error::Fenced(_)) => desk.drop_worker(&worker).await,
+        Err(Error::Fenced(_)) => service.drop_worker(&worker).await,
         Err(error) => {
             debug!(worker = %worker.lease.node, %error, "could not renew the lease of a worker");
         }

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use windlass_statemachine::{Invalid, Kind};
 
 use super::{
-    desk::Desk,
     error::WorkerError,
     protocol::{Offer, READS_WAITED, Register, Registered, VERSION},
     secret,
+    service::Service,
 };
 use crate::store::{NewWorker, NodeSpec, RemoteHandler, RemoteWorker};
 
@@ -27,15 +27,15 @@ const GRACE: u64 = 86_400_000;
 
 /// Registers a worker, or finds its live lease.
 pub(super) async fn register(
-    desk: &Arc<Desk>,
+    service: &Arc<Service>,
     request: Register,
 ) -> Result<Registered, WorkerError> {
     let new = check(&request)?;
-    let joined = desk.coordinator.join_worker(&new).await;
+    let joined = service.coordinator.join_worker(&new).await;
     let record = joined.map_err(WorkerError::Store)?;
-    let worker = desk.worker(&record);
+    let worker = service.worker(&record);
     worker.describe(&record.spec, record.status.clone());
-    desk.offers(&worker);
+    service.offers(&worker);
     let ttl_ms = record.lease.ttl.as_millis() as u64;
     Ok(Registered {
         worker: record.lease.node.clone(),
@@ -44,8 +44,8 @@ pub(super) async fn register(
         ttl_ms,
         wait_ms: ttl_ms / 4,
         seq: record.speaker.seq.max(worker.last_seq().await),
-        now: desk.now(),
-        servers: (desk.servers)(),
+        now: service.now(),
+        servers: (service.servers)(),
     })
 }
 

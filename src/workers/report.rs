@@ -9,12 +9,12 @@ use windlass_statemachine::{
 };
 
 use super::{
-    claims::{Entry, Turn},
-    desk::Desk,
     error::WorkerError,
     exchange::check_seq,
     protocol::{Held, Item, ItemResult, ReportItems, Reported, ResultCode, What},
     secret,
+    service::Service,
+    session::{Entry, Session},
     worker::Worker,
 };
 use crate::{
@@ -27,7 +27,7 @@ const ITEMS: usize = 1_000;
 
 /// Handles a report. Once begun, it is carried out even if the connection ends.
 pub(super) async fn report(
-    desk: Arc<Desk>,
+    service: Arc<Service>,
     name: NodeName,
     request: ReportItems,
 ) -> Result<Reported, WorkerError> {
@@ -44,7 +44,7 @@ pub(super) async fn report(
         .iter()
         .map(|item| Ok((item.clone(), item.what()?)));
     let items = items.collect::<Result<Vec<_>, Invalid>>()?;
-    let done = tokio::spawn(async move { carry_out(&desk, &name, &request, items).await });
+    let done = tokio::spawn(async move { carry_out(&service, &name, &request, items).await });
     match done.await {
         Ok(answer) => answer,
         Err(_) => Err(WorkerError::Store(crate::store::Error::unavailable(
@@ -55,41 +55,42 @@ pub(super) async fn report(
 }
 
 async fn carry_out(
-    desk: &Arc<Desk>,
+    service: &Arc<Service>,
     name: &NodeName,
     request: &ReportItems,
     items: Vec<(Item, What)>,
 ) -> Result<Reported, WorkerError> {
     let hash = secret::hash(&request.secret);
-    let known = desk.hall().named(name, &hash);
+    let known = service.dispatcher().named(name, &hash);
     let worker = match known {
         Some(worker) => worker,
-        None => desk.worker(&desk.record(name, &hash).await?),
+        None => service.worker(&service.record(name, &hash).await?),
     };
     worker.is_seen();
-    let mut turn = worker.turn.lock().await;
+    let mut session = worker.session.lock().await;
     // What does not follow from what this process knows may follow from what another server has written since.
-    let unexpected = |turn: &Turn| turn.unexpected(&items);
-    let record = match turn.speaks && unexpected(&turn).is_empty() {
+    let unexpected = |session: &Session| session.unexpected(&items);
+    let record = match session.speaks && unexpected(&session).is_empty() {
         true => None,
-        false => Some(desk.record(name, &hash).await?),
+        false => Some(service.record(name, &hash).await?),
     };
-    turn.enter(desk, &worker, request.seq, record).await?;
-    let unexpected = unexpected(&turn);
+    session.enter(service, &worker, request.seq, record).await?;
+    let unexpected = unexpected(&session);
     if !unexpected.is_empty() {
-        turn.read_newer(desk, &worker, unexpected, request.seq)
+        session
+            .read_newer(service, &worker, unexpected, request.seq)
             .await?;
     }
-    let results = turn.apply(desk, &worker, items).await;
-    if request.claims_wanted && turn.speaks {
-        let views = desk.hall().take_for(&worker, desk.moment());
+    let results = session.apply(service, &worker, items).await;
+    if request.claims_wanted && session.speaks {
+        let views = service.dispatcher().take_for(&worker, service.moment());
         if !views.is_empty() {
-            turn.claim(desk, &worker, views).await;
+            session.claim(service, &worker, views).await;
         }
     }
-    let claims = turn.starts(desk, request.seq);
-    drop(turn);
-    desk.work.notify_one();
+    let claims = session.starts(service, request.seq);
+    drop(session);
+    service.work.notify_one();
     Ok(Reported { results, claims })
 }
 
@@ -114,11 +115,11 @@ enum Fed {
     Waits,
 }
 
-impl Turn {
+impl Session {
     /// Applies items. Those of one task follow each other; those of different tasks are written together.
     async fn apply(
         &mut self,
-        desk: &Arc<Desk>,
+        service: &Arc<Service>,
         worker: &Arc<Worker>,
         items: Vec<(Item, What)>,
     ) -> Vec<ItemResult> {
@@ -133,28 +134,28 @@ impl Turn {
             for at in open {
                 let (item, what) = &items[at];
                 if let What::Log(lines) = what {
-                    results[at] = Some(self.log(desk, item, lines, &mut logs));
+                    results[at] = Some(self.log(service, item, lines, &mut logs));
                     continue;
                 }
                 if !busy.insert(&item.id) {
                     later.push(at);
                     continue;
                 }
-                match self.feed_item(desk, worker, item, what) {
+                match self.feed_item(service, worker, item, what) {
                     Some(Fed::Answered(answer)) => results[at] = Some(answer),
                     Some(Fed::Waits) => fed.push(at),
-                    None => results[at] = Some(past(desk, item).await),
+                    None => results[at] = Some(past(service, item).await),
                 }
             }
             // Before the claim of a handler that has returned ends.
             if !logs.is_empty() {
-                for answer in desk.coordinator.log(logs).await {
+                for answer in service.coordinator.log(logs).await {
                     if let Err(error) = answer {
                         tracing::debug!(worker = %worker.lease.node, %error, "lines of a handler were not stored");
                     }
                 }
             }
-            self.settle(desk, worker).await;
+            self.settle(service, worker).await;
             for at in fed {
                 results[at] = Some(self.outcome(&items[at].0, &items[at].1));
             }
@@ -172,7 +173,7 @@ impl Turn {
     /// Feeds an item to the machine of its task. `None` when the claim is not one of the worker.
     fn feed_item(
         &mut self,
-        desk: &Arc<Desk>,
+        service: &Arc<Service>,
         worker: &Arc<Worker>,
         item: &Item,
         what: &What,
@@ -180,7 +181,7 @@ impl Turn {
         let entry = self.tasks.get(&item.id);
         let entry = entry.filter(|entry| entry.fence() == item.fence)?;
         let state = match entry {
-            Entry::Unjudged(claimed) => &claimed.state,
+            Entry::Unconfirmed(claimed) => &claimed.state,
             Entry::Live(task) => task.state(),
         };
         if what.is_numbered() {
@@ -194,9 +195,9 @@ impl Turn {
                 return Some(Fed::Answered(ItemResult::refused(item, why)));
             }
         }
-        if let Entry::Unjudged(_) = entry {
+        if let Entry::Unconfirmed(_) = entry {
             let held = Held::new(item.id.clone(), item.fence, item.run);
-            self.judge(desk, worker, &item.id, Some(&held), false);
+            self.start_machine(service, worker, &item.id, Some(&held), false);
         }
         let Some(Entry::Live(task)) = self.tasks.get_mut(&item.id) else {
             return Some(Fed::Answered(ItemResult::new(item, ResultCode::Retry)));
@@ -210,7 +211,7 @@ impl Turn {
             return Some(Fed::Answered(ItemResult::new(item, ResultCode::Retry)));
         }
         task.has(item.run);
-        self.feed(desk, &item.id, Input::Took(item.took));
+        self.feed(service, &item.id, Input::Took(item.took));
         let ticket = 0;
         let input = match what {
             What::Checkpoint(data) => Input::Checkpoint {
@@ -227,7 +228,7 @@ impl Turn {
             },
             What::Return(text) => {
                 let new_id = || CommandId::new(crate::unique_id::new().to_string());
-                match read_message(text.as_str(), desk.now(), new_id) {
+                match read_message(text.as_str(), service.now(), new_id) {
                     Ok(message) => {
                         if message.kind() != ActionKind::Error {
                             self.succeeding.insert(item.id.clone());
@@ -246,8 +247,8 @@ impl Turn {
             }
             What::Aborted => Input::Aborted,
             What::Progress(progress) => {
-                self.feed(desk, &item.id, Input::Progress(progress.clone()));
-                self.keep_progress(desk, &item.id);
+                self.feed(service, &item.id, Input::Progress(progress.clone()));
+                self.keep_progress(service, &item.id);
                 return Some(Fed::Answered(ItemResult::new(item, ResultCode::Applied)));
             }
             What::Log(_) => return Some(Fed::Answered(ItemResult::new(item, ResultCode::Applied))),
@@ -261,21 +262,21 @@ impl Turn {
             _ => None,
         };
         if let (Some(outcome), Some(Entry::Live(task))) = (outcome, self.tasks.get(&item.id)) {
-            let ran = task.ran(item.run, desk.env().elapsed);
-            desk.metrics.ended(&task.task.kind, outcome, ran);
+            let ran = task.ran(item.run, service.env().elapsed);
+            service.metrics.ended(&task.task.kind, outcome, ran);
         }
-        self.feed(desk, &item.id, Input::Numbered(item.n));
-        self.feed(desk, &item.id, input);
+        self.feed(service, &item.id, Input::Numbered(item.n));
+        self.feed(service, &item.id, input);
         Some(Fed::Waits)
     }
 
     /// Stores progress by itself, unless that was done a moment ago.
-    fn keep_progress(&mut self, desk: &Arc<Desk>, id: &TaskId) {
-        let now = desk.env().elapsed;
+    fn keep_progress(&mut self, service: &Arc<Service>, id: &TaskId) {
+        let now = service.env().elapsed;
         if let Some(Entry::Live(task)) = self.tasks.get_mut(id)
             && task.may_keep_progress(now)
         {
-            self.feed(desk, id, Input::KeepProgress);
+            self.feed(service, id, Input::KeepProgress);
         }
     }
 
@@ -306,7 +307,7 @@ impl Turn {
 
     fn log(
         &self,
-        desk: &Arc<Desk>,
+        service: &Arc<Service>,
         item: &Item,
         lines: &[super::protocol::Line],
         logs: &mut Vec<LogWrite>,
@@ -315,13 +316,13 @@ impl Turn {
             return ItemResult::new(item, ResultCode::Lost);
         };
         let (claim, state) = match entry {
-            Entry::Unjudged(claimed) => (&claimed.claim, &claimed.state),
+            Entry::Unconfirmed(claimed) => (&claimed.claim, &claimed.state),
             Entry::Live(task) => (&task.claim, task.state()),
         };
         if claim.fence != item.fence {
             return ItemResult::new(item, ResultCode::Lost);
         }
-        let at = desk.now();
+        let at = service.now();
         let lines = lines.iter().map(|line| {
             let text: Arc<str> = line.text.replace(['\n', '\r'], " ").into();
             Logged {
@@ -336,20 +337,20 @@ impl Turn {
     }
 
     /// Returns the runs that this answer starts.
-    fn starts(&mut self, desk: &Arc<Desk>, seq: u64) -> Vec<super::protocol::Start> {
-        let env = desk.env();
+    fn starts(&mut self, service: &Arc<Service>, seq: u64) -> Vec<super::protocol::Start> {
+        let env = service.env();
         let entries = self.tasks.values_mut();
         let starts = entries.filter_map(|entry| match entry {
             Entry::Live(task) => task.take_start(seq, env),
-            Entry::Unjudged(_) => None,
+            Entry::Unconfirmed(_) => None,
         });
         starts.collect()
     }
 }
 
 /// Returns the result of an item whose claim has ended: what the state of the task has recorded.
-async fn past(desk: &Arc<Desk>, item: &Item) -> ItemResult {
-    let state = match desk.registry.get(&item.id).await {
+async fn past(service: &Arc<Service>, item: &Item) -> ItemResult {
+    let state = match service.registry.get(&item.id).await {
         // The claim goes on: this process has given up what it knew of it, and reads it with the next request.
         Ok(record)
             if record.node.is_some() && record.fence == item.fence && record.state.is_ok() =>

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_statemachine::{Kind, NodeName};
 
-use super::desk::Desk;
+use super::service::Service;
 use crate::{
     Client,
     store::{NewWorker, NodeCommand, NodeSpec, QueuedNodeCommand, RemoteWorker, Speaker, Store},
@@ -14,7 +14,7 @@ use crate::{
 #[tokio::test]
 async fn commands_that_other_servers_have_answered_are_forgotten() -> Result<(), crate::BoxError> {
     let store = Store::open("memory:").await?;
-    let desk = Desk::new(&store, Box::new(Vec::new));
+    let service = Service::new(&store, Box::new(Vec::new));
     let name: NodeName = "w".parse()?;
     let mut spec = NodeSpec::new(name.clone());
     spec.kinds = Some(vec![Kind::new("k")?]);
@@ -28,7 +28,8 @@ async fn commands_that_other_servers_have_answered_are_forgotten() -> Result<(),
     for command in [NodeCommand::Freeze, NodeCommand::Unfreeze] {
         let id = client.command_node("w", command.clone()).await?;
         sent.push(id);
-        desk.hall()
+        service
+            .dispatcher()
             .order(QueuedNodeCommand::new(id, lease.id, command));
     }
     let (answered, open) = (sent[0], sent[1]);
@@ -38,10 +39,10 @@ async fn commands_that_other_servers_have_answered_are_forgotten() -> Result<(),
         .await?;
     let kept = async |expected: &[_]| {
         for _ in 0..200 {
-            desk.sweep();
+            service.sweep();
             tokio::time::sleep(Duration::from_millis(5)).await;
-            let kept: Vec<_> = desk
-                .hall()
+            let kept: Vec<_> = service
+                .dispatcher()
                 .orders(lease.id)
                 .iter()
                 .map(|order| order.id)
@@ -58,6 +59,6 @@ async fn commands_that_other_servers_have_answered_are_forgotten() -> Result<(),
     );
     // An open command ends with its worker.
     store.coordinator().leave(&lease).await?;
-    assert!(kept(&[]).await && desk.hall().orders_of_others().is_empty());
+    assert!(kept(&[]).await && service.dispatcher().orders_of_others().is_empty());
     Ok(())
 }

@@ -91,7 +91,7 @@ pub(super) struct Asked {
 
 /// What the worker is to do with a run that it holds, or lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Reconciled {
     /// Nothing to decide.
     Fine,
     /// The worker had the run, holds it no longer, and has not reported its end.
@@ -325,26 +325,26 @@ impl RemoteTask {
     }
 
     /// Compares the run with what the worker says that it holds in the exchange `seq`, with the requests that are settled.
-    pub(super) fn judge(
+    pub(super) fn reconcile(
         &mut self,
         held: Option<&Held>,
         (seq, settled): (u64, u64),
         env: Env,
-    ) -> Verdict {
+    ) -> Reconciled {
         self.learns(held, settled, env);
         // The first exchange may be late: the server before may have answered later requests, and with them this run. The
         // next one shows what they brought.
         self.maybe_sent
             .take_if(|sent| *sent.until.get_or_insert(seq) <= settled);
-        let verdict = self.compare(held, settled);
+        let reconciled = self.compare(held, settled);
         if self.is_unknown() && self.is_to_end() {
             self.start = None;
-            return Verdict::NeverStarts;
+            return Reconciled::NeverStarts;
         }
-        verdict
+        reconciled
     }
 
-    fn compare(&mut self, held: Option<&Held>, settled: u64) -> Verdict {
+    fn compare(&mut self, held: Option<&Held>, settled: u64) -> Reconciled {
         let Some(held) = held else {
             self.over = None;
             return match &mut self.start {
@@ -352,12 +352,12 @@ impl RemoteTask {
                     start.sent = None;
                     start.in_vain += 1;
                     match start.in_vain >= IN_VAIN {
-                        true => Verdict::NotTaken,
-                        false => Verdict::Fine,
+                        true => Reconciled::NotTaken,
+                        false => Reconciled::Fine,
                     }
                 }
-                None if self.machine.run().is_some() => Verdict::Dropped,
-                _ => Verdict::Fine,
+                None if self.machine.run().is_some() => Reconciled::Dropped,
+                _ => Reconciled::Fine,
             };
         };
         if self.over == Some(held.run) && held.phase == RunPhase::Ended {
@@ -372,7 +372,7 @@ impl RemoteTask {
             }
             _ => {}
         }
-        Verdict::Fine
+        Reconciled::Fine
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_statemachine::{Invalid, NodeName, TaskStatus, Waited, Waits};
 
-use super::{desk::Desk, error::WorkerError, protocol::ReadWaited, secret};
+use super::{error::WorkerError, protocol::ReadWaited, secret, service::Service};
 use crate::{
     client::{AIM, ById},
     store::{Error, TaskRecord},
@@ -25,7 +25,7 @@ pub struct WaitedRecords {
 
 /// Reads the tasks. It ends early with the task with whose result the results have 1 MiB.
 pub(super) async fn read(
-    desk: &Arc<Desk>,
+    service: &Arc<Service>,
     name: &NodeName,
     request: &ReadWaited,
 ) -> Result<WaitedRecords, WorkerError> {
@@ -34,12 +34,12 @@ pub(super) async fn read(
         let reason = format!("{limit} is not from 1 to {MOST}");
         return Err(Invalid::new("limit", reason).into());
     }
-    let lease = desk.record(name, &secret::hash(&request.secret)).await?;
+    let lease = service.record(name, &secret::hash(&request.secret)).await?;
     let lost = || WorkerError::Lost {
         task: request.id.clone(),
         fence: request.fence,
     };
-    let record = match desk.registry.get(&request.id).await {
+    let record = match service.registry.get(&request.id).await {
         Ok(record) => record,
         Err(Error::NotFound { .. }) => return Err(lost()),
         Err(error) => return Err(WorkerError::Store(error)),
@@ -53,7 +53,7 @@ pub(super) async fn read(
     let from = usize::try_from(request.from).unwrap_or(usize::MAX);
     let page = all.iter().skip(from).take(limit as usize);
     let mut found = ById::new(
-        &desk.registry,
+        &service.registry,
         page.clone().map(|waited| waited.task.clone()),
     );
     let (mut tasks, mut bytes) = (Vec::new(), 0);

@@ -8,26 +8,26 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 use windlass_statemachine::{Fence, Kind, TaskId, task::Labels};
 
-use super::{claims::Turn, protocol::Offer};
+use super::{protocol::Offer, session::Session};
 use crate::store::{
     Lease, NodeCommandId, NodeSpec, NodeStatus, QueuedNodeCommand, TaskView, WorkerRecord,
 };
 
-/// A remote worker. `turn` is locked while a request or an event of its tasks is handled; the board is read at
-/// any time.
+/// A remote worker. `session` is locked while a request or an event of its tasks is handled; the shared part is read and
+/// changed at any time.
 pub(super) struct Worker {
     pub(super) lease: Lease,
     pub(super) secret: String,
-    pub(super) turn: tokio::sync::Mutex<Turn>,
+    pub(super) session: tokio::sync::Mutex<Session>,
     /// Notified when there may be something to answer to an open exchange.
     pub(super) news: Notify,
-    board: Mutex<Board>,
+    shared: Mutex<Shared>,
     inbox: Mutex<Vec<Notice>>,
 }
 
-/// What others need to know of a worker while one of its requests is handled.
+/// The part of a worker that can be read and changed while one of its requests holds the session.
 #[derive(Default)]
-pub(super) struct Board {
+pub(super) struct Shared {
     spec: Option<NodeSpec>,
     pub(super) offers: HashMap<Kind, Offer>,
     pub(super) labels: Labels,
@@ -50,7 +50,7 @@ pub(super) struct Board {
     pub(super) is_over: bool,
 }
 
-/// Something that has happened to a task or to the worker, for the next turn.
+/// Something that has happened to a task or to the worker. The next holder of the session looks at it.
 #[derive(Debug)]
 pub(super) enum Notice {
     /// Commands were sent to a task.
@@ -68,11 +68,11 @@ pub(super) enum Notice {
 impl Worker {
     pub(super) fn new(record: WorkerRecord) -> Arc<Self> {
         let worker = Self {
-            turn: tokio::sync::Mutex::new(Turn::new(record.lease.clone())),
+            session: tokio::sync::Mutex::new(Session::new(record.lease.clone())),
             lease: record.lease,
             secret: record.secret,
             news: Notify::new(),
-            board: Mutex::default(),
+            shared: Mutex::default(),
             inbox: Mutex::default(),
         };
         worker.describe(&record.spec, record.status);
@@ -80,47 +80,47 @@ impl Worker {
         Arc::new(worker)
     }
 
-    pub(super) fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes what the worker offers, and its status.
     pub(super) fn describe(&self, spec: &NodeSpec, status: NodeStatus) {
         self.offers(spec);
-        self.board().status = status;
+        self.shared().status = status;
     }
 
     /// Notes what the worker offers.
     pub(super) fn offers(&self, spec: &NodeSpec) {
-        let mut board = self.board();
-        board.offers = offers(spec).collect();
-        board.labels.clone_from(&spec.labels);
-        board.spec = Some(spec.clone());
+        let mut shared = self.shared();
+        shared.offers = offers(spec).collect();
+        shared.labels.clone_from(&spec.labels);
+        shared.spec = Some(spec.clone());
     }
 
     /// Returns whether this is the description that is known here.
     pub(super) fn is_described(&self, spec: &NodeSpec) -> bool {
-        self.board().spec.as_ref() == Some(spec)
+        self.shared().spec.as_ref() == Some(spec)
     }
 
     /// Notes that a request of the worker has come.
     pub(super) fn is_seen(&self) {
-        self.board().seen = Some(Instant::now());
+        self.shared().seen = Some(Instant::now());
     }
 
     /// Returns whether its lease must be over, or another server speaks for it: no request has come for two TTLs.
     pub(super) fn is_gone(&self) -> bool {
-        let board = self.board();
-        let seen = board.seen.map(|seen| seen.elapsed());
-        board.waiting == 0 && seen.is_some_and(|since| since > self.lease.ttl * 2)
+        let shared = self.shared();
+        let seen = shared.seen.map(|seen| seen.elapsed());
+        shared.waiting == 0 && seen.is_some_and(|since| since > self.lease.ttl * 2)
     }
 
     /// Returns the number of the last request that was handled here.
     pub(super) async fn last_seq(&self) -> u64 {
-        self.turn.lock().await.seq
+        self.session.lock().await.seq
     }
 
-    /// Leaves a notice for the next turn.
+    /// Leaves a notice for the next holder of the session.
     pub(super) fn tell(&self, notice: Notice) {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         inbox.push(notice);
@@ -168,7 +168,7 @@ fn fits(reads: u32, labels: &Labels, view: &TaskView) -> bool {
     reads >= view.data_version && labels.iter().all(has)
 }
 
-impl Board {
+impl Shared {
     /// Returns how many more tasks of the kind the worker takes.
     pub(super) fn free(&self, kind: &Kind) -> u32 {
         let Some(offer) = self.offers.get(kind) else {

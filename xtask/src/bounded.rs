@@ -25,7 +25,7 @@ pub(crate) fn run(what: &str, limit: Duration, command: &mut Command) -> Result<
     eprintln!("==> {what}");
     let child = command.stdin(Stdio::null()).spawn();
     let child = child.map_err(|e| format!("{what}: could not be started: {e}"))?;
-    judge(what, within(limit, child))
+    checked(what, within(limit, child))
 }
 
 /// Like [`run`]; the error repeats the lines of the output that begin with one of these texts.
@@ -48,7 +48,7 @@ pub(crate) fn run_repeating(
         let lines = output.map(|output| copy(output, &mut io::stdout(), beginnings));
         copied.send(lines.unwrap_or_else(|| Ok(Vec::new())))
     });
-    let ended = judge(what, within(limit, child));
+    let ended = checked(what, within(limit, child));
     // A process that outlives its test may hold the output open.
     let lines = match copying.recv_timeout(LAST_OUTPUT) {
         Ok(lines) => lines.map_err(|e| format!("{what}: the output could not be copied: {e}"))?,
@@ -61,7 +61,7 @@ pub(crate) fn run_repeating(
     })
 }
 
-fn judge(what: &str, ended: Result<ExitStatus, String>) -> Result<(), String> {
+fn checked(what: &str, ended: Result<ExitStatus, String>) -> Result<(), String> {
     match ended {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{what}: {status}")),

@@ -6,7 +6,7 @@
 )]
 
 mod api;
-mod beside;
+mod background;
 mod bounded;
 mod browser;
 mod circles;

@@ -2,7 +2,10 @@
 
 use std::{env, num::NonZero, path::Path, process::Command, thread};
 
-use crate::{beside::Beside, browser, cargo, failures::Failures, python, root, run, timed, tools};
+use crate::{
+    background::BackgroundSteps, browser, cargo, failures::Failures, python, root, run, timed,
+    tools,
+};
 
 /// The modules of `tests/etcd/` whose results do not depend on the version of the server: the code
 /// under test is in the client (options, keys, texts, retries), behind a proxy, or among nodes. `breaking` would stop
@@ -59,7 +62,7 @@ pub(crate) fn test_with(args: &[String], variables: &[(&str, &Path)]) -> Result<
     let mut chromium = Command::new(env::current_exe().map_err(|e| format!("this program: {e}"))?);
     chromium.arg("browser");
     let mut steps = Vec::new();
-    for (what, programs) in BESIDE {
+    for (what, programs) in IN_BACKGROUND {
         let mut waiting = cargo_test(&protoc, &server)?;
         waiting
             .args(programs.iter().flat_map(|program| ["--test", program]))
@@ -67,10 +70,10 @@ pub(crate) fn test_with(args: &[String], variables: &[(&str, &Path)]) -> Result<
         steps.push((what, waiting));
     }
     steps.insert(1, ("the dashboard in Chromium", chromium));
-    let beside = Beside::start(steps);
+    let background = BackgroundSteps::start(steps);
     let mut failed = Vec::new();
     failed.extend(python::newest(&python::program()).err());
-    let elsewhere: Vec<&str> = BESIDE
+    let elsewhere: Vec<&str> = IN_BACKGROUND
         .iter()
         .flat_map(|(_, of)| of.iter().copied())
         .collect();
@@ -80,13 +83,13 @@ pub(crate) fn test_with(args: &[String], variables: &[(&str, &Path)]) -> Result<
         .envs(variables.iter().copied());
     failed.extend(run_tests(&name, &mut others).err());
     // Last, so that the closing lines of cargo test are the last ones.
-    failed.extend(beside.finish());
+    failed.extend(background.finish());
     outcome(&failed)
 }
 
 /// The programs of tests that run beside the others, one step after another: they wait for servers, and for the ends of leases. Two
 /// such steps at the same time, beside the others, keep two cores so busy that tests of processes miss their times.
-const BESIDE: [(&str, &[&str]); 2] = [
+const IN_BACKGROUND: [(&str, &[&str]); 2] = [
     ("the tests on etcd", &["etcd"]),
     (
         "the tests of processes that are killed",
@@ -122,10 +125,10 @@ pub(crate) fn versions() -> Result<(), String> {
         tests.args(skipped.flat_map(|module| ["--skip", module]));
         on_etcd.push(("the tests that depend on the version of etcd", tests));
     }
-    let beside = Beside::start(on_etcd);
+    let background = BackgroundSteps::start(on_etcd);
     let mut failed = Vec::new();
     failed.extend(python::others(&python::program()).err());
-    failed.extend(beside.finish());
+    failed.extend(background.finish());
     outcome(&failed)
 }
 

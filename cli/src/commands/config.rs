@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::{
     config::{self, Config},
     exit::{Exit, Failure},
-    flags::Words,
+    flag_values::Words,
     global::Global,
     logs,
     view::text,

@@ -270,12 +270,20 @@ pub(crate) fn encoded(text: &str) -> String {
     text.bytes().map(byte).collect()
 }
 
+/// The page that a link opens.
+struct OpenedPage<'a> {
+    serving: &'a Serving,
+    base_path: &'a str,
+    page: &'a str,
+}
+
 /// Prints a link that opens a session in a browser of this machine, for a person who reads it.
-async fn print_link(
-    client: &Client,
-    out: &Output,
-    (serving, base_path, page): (&Serving, &str, &str),
-) -> Result<(), Failure> {
+async fn print_link(client: &Client, out: &Output, opened: OpenedPage<'_>) -> Result<(), Failure> {
+    let OpenedPage {
+        serving,
+        base_path,
+        page,
+    } = opened;
     let loopback = serving
         .addresses()
         .into_iter()
@@ -319,8 +327,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         info!(url, store, "listening");
     }
     let built_in = BuiltIn::start(&client);
-    let at = (&serving, args.base_path.as_str(), args.page.as_str());
-    print_link(&client, &global.out(), at).await?;
+    let opened = OpenedPage {
+        serving: &serving,
+        base_path: &args.base_path,
+        page: &args.page,
+    };
+    print_link(&client, &global.out(), opened).await?;
     notify(sd_notify::NotifyState::Ready);
     let signal = tokio::select! {
         _ = ends.recv() => "SIGTERM",

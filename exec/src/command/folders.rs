@@ -30,7 +30,7 @@ use windlass::{Client, TaskId, statemachine::Backoff};
 
 use super::{
     folder::Folder,
-    leftover::{self, For},
+    leftover::{self, OnBehalfOf},
 };
 use crate::{
     logs::Logs,
@@ -214,7 +214,7 @@ impl Folders {
             if leftover::is_held(&folder) {
                 continue;
             }
-            let ended = leftover::end(&folder, For::Nobody, grace.min(GRACE), pending());
+            let ended = leftover::end(&folder, OnBehalfOf::Nobody, grace.min(GRACE), pending());
             if let Err(error) = ended.await {
                 warn!(folder = %folder.path.display(), %error, "the command of a task that is over still runs");
                 continue;

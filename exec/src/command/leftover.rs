@@ -78,14 +78,14 @@ pub(crate) fn is_held(folder: &Folder) -> bool {
 
 /// On whose behalf leftovers are ended.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum For {
+pub(crate) enum OnBehalfOf {
     /// The attempt of this claim, which starts its own command next.
     Claim(Fence),
     /// No attempt: the task has ended.
     Nobody,
 }
 
-impl For {
+impl OnBehalfOf {
     fn is_before(self, fence: Fence) -> bool {
         matches!(self, Self::Claim(own) if own < fence)
     }
@@ -100,7 +100,7 @@ impl For {
 /// which is not touched.
 pub(crate) async fn end(
     folder: &Folder,
-    whose: For,
+    whose: OnBehalfOf,
     grace: Duration,
     hurry: impl Future<Output = Duration>,
 ) -> Result<(), NotEnded> {
@@ -152,7 +152,7 @@ impl Leftover {
     }
 
     /// Looks for processes that an earlier attempt left.
-    pub(super) fn find(folder: &Folder, whose: For) -> Result<Self, NotEnded> {
+    pub(super) fn find(folder: &Folder, whose: OnBehalfOf) -> Result<Self, NotEnded> {
         let found = Record::read(folder);
         let groups = match &found {
             Some(record) if whose.is_before(record.fence) => {

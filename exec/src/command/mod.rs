@@ -86,7 +86,7 @@ use self::{
     fault::NotRun,
     folder::Folder,
     group::Group,
-    leftover::{For, NotEnded},
+    leftover::{NotEnded, OnBehalfOf},
     prepare::{name_attempt, prepare},
     process::Identity,
     programs::Programs,
@@ -218,7 +218,7 @@ impl Exec {
         // A stop waits for this: the claim must not be released while a leftover runs.
         let hurry = task.stop_requested().map(|stop| left_of(grace, &stop));
         has_lease(task)?;
-        leftover::end(folder, For::Claim(task.fence()), grace, hurry).await?;
+        leftover::end(folder, OnBehalfOf::Claim(task.fence()), grace, hurry).await?;
         if let Some(stop) = task.stop_requested().now_or_never() {
             return Ok(stop.message());
         }

@@ -29,7 +29,7 @@ use super::{
     session::{self, GrantUser, NAME, SESSIONS},
     token::{FOLDER as TOKENS, Token, readable},
 };
-use crate::peers::{self, At};
+use crate::peers::{self, Peer};
 
 /// The folder of the named values of servers.
 const FOLDER: &str = "server/";
@@ -79,7 +79,7 @@ struct Ring {
     /// What the masks hide.
     hiding: Arc<Hiding>,
     /// The servers of the namespace, each with the name of its value.
-    servers: Vec<(String, At)>,
+    servers: Vec<(String, Peer)>,
     /// The values that were read last.
     values: Vec<NamedValue>,
     read_at: Option<Instant>,
@@ -187,11 +187,11 @@ impl Keyring {
     }
 
     /// Returns the servers of the namespace, each with the name of its value.
-    pub(crate) fn servers(&self) -> Vec<(String, At)> {
+    pub(crate) fn servers(&self) -> Vec<(String, Peer)> {
         let now = self.shared.clock.now();
         let ring = self.shared.ring.read();
         let ring = ring.unwrap_or_else(PoisonError::into_inner);
-        let live = ring.servers.iter().filter(|(_, at)| now < at.until);
+        let live = ring.servers.iter().filter(|(_, peer)| now < peer.until);
         live.cloned().collect()
     }
 

@@ -10,7 +10,7 @@ use windlass::{
 };
 
 use super::{Admitted, Asked, Change};
-use crate::{mask::veiled, problem::Problem};
+use crate::{mask::masked_result, problem::Problem};
 
 /// How many tasks are read at once to compare them with a scope.
 const READS: usize = 32;
@@ -165,7 +165,10 @@ impl Change<'_> {
             let applied = self.app.store.registry().apply(transactions).await;
             let mut applied = applied.into_iter();
             for (place, hides) in places {
-                put(place, self.single(veiled(applied.next(), hides), key));
+                put(
+                    place,
+                    self.single(masked_result(applied.next(), hides), key),
+                );
             }
         }
     }

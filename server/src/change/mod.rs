@@ -23,7 +23,7 @@ use crate::{
     access::Operator,
     app::App,
     key::KEY,
-    mask::{Hiding, veiled},
+    mask::{Hiding, masked_result},
     problem::{Problem, is_id_used, of_retry},
 };
 
@@ -113,7 +113,7 @@ impl<'a> Change<'a> {
         }
         let transaction = self.transaction(operation, (guards, admitted.guards), key)?;
         let applied = self.app.store.registry().apply(vec![transaction]).await;
-        let applied = veiled(applied.into_iter().next(), admitted.hides);
+        let applied = masked_result(applied.into_iter().next(), admitted.hides);
         self.single(applied, key)
     }
 
@@ -170,9 +170,9 @@ impl<'a> Change<'a> {
         if check {
             let checked = transaction.check().await;
             let checked = checked.map(|()| Applied::from(Vec::new()));
-            return self.done(veiled(Some(checked), hides));
+            return self.done(masked_result(Some(checked), hides));
         }
-        self.done(veiled(Some(transaction.commit().await), hides))
+        self.done(masked_result(Some(transaction.commit().await), hides))
     }
 
     /// Refuses a command with the id of an earlier one that has another content: the store keeps the first. A transaction that

@@ -10,7 +10,7 @@ mod placeholder;
 mod row;
 mod rows;
 mod shown;
-mod veiled;
+mod store_errors;
 
 pub use form::MaskForm;
 pub(crate) use hiding::Hiding;
@@ -18,4 +18,4 @@ pub(crate) use path::Document;
 pub(crate) use placeholder::{HIDDEN, refuse_placeholder, refuse_placeholders, refuse_reported};
 pub use row::Mask;
 pub use rows::{Masks, ReadMask};
-pub(crate) use veiled::{veiled, without_values};
+pub(crate) use store_errors::{masked_result, without_values};

@@ -9,20 +9,22 @@ use super::{
 };
 use crate::{
     auth::Role,
-    routes::table::{Answer, FILE, JSON, LINES, Method, Of, Param, requests},
+    routes::table::{Answer, FILE, JSON, LINES, Method, Param, ParamType, requests},
 };
 
 fn parameter(param: &Param) -> Value {
     let mut schema = match param.of {
-        Of::Text => json!({"type": "string"}),
-        Of::Texts => json!({"type": "array", "items": {"type": "string"}}),
-        Of::Flag => json!({"type": "boolean"}),
-        Of::Length => json!({"type": "string", "examples": ["30s"]}),
-        Of::Past => {
+        ParamType::Text => json!({"type": "string"}),
+        ParamType::Texts => json!({"type": "array", "items": {"type": "string"}}),
+        ParamType::Flag => json!({"type": "boolean"}),
+        ParamType::Length => json!({"type": "string", "examples": ["30s"]}),
+        ParamType::Past => {
             json!({"type": "string", "examples": ["2030-01-01T00:00:00Z", "5m ago", "yesterday"]})
         }
-        Of::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
-        Of::One(words) => json!({"enum": words}),
+        ParamType::Number(least, most) => {
+            json!({"type": "integer", "minimum": least, "maximum": most})
+        }
+        ParamType::One(words) => json!({"enum": words}),
     };
     if let Some(default) = param.default {
         let default = serde_json::from_str(default).unwrap_or_else(|_| json!(default));

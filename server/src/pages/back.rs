@@ -6,7 +6,7 @@ use super::{form::encoded, path, refused::Base};
 
 /// The part of a path that names a task or a schedule.
 #[derive(serde::Deserialize)]
-pub(super) struct Of {
+pub(super) struct PathId {
     id: String,
 }
 
@@ -14,7 +14,7 @@ pub(super) struct Of {
 /// address.
 pub(super) async fn to_task(
     Extension(Base(base)): Extension<Base>,
-    Path(Of { id }): Path<Of>,
+    Path(PathId { id }): Path<PathId>,
 ) -> Response {
     path::to(&base, &format!("/tasks/{}", encoded(&id)))
 }
@@ -22,7 +22,7 @@ pub(super) async fn to_task(
 /// Sends a browser to the page of a schedule, like [`to_task`].
 pub(super) async fn to_schedule(
     Extension(Base(base)): Extension<Base>,
-    Path(Of { id }): Path<Of>,
+    Path(PathId { id }): Path<PathId>,
 ) -> Response {
     path::to(&base, &format!("/schedules/{}", encoded(&id)))
 }

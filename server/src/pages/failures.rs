@@ -28,7 +28,7 @@ struct Failures {
 struct Failure {
     fingerprint: Option<String>,
     tasks: u64,
-    kinds: Vec<Of>,
+    kinds: Vec<FailedKind>,
     first: Timestamp,
     last: Timestamp,
     sample: String,
@@ -50,7 +50,7 @@ struct Version {
 }
 
 #[derive(Deserialize)]
-struct Of {
+struct FailedKind {
     kind: String,
 }
 

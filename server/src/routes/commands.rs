@@ -105,7 +105,7 @@ async fn sent(
     }
     let (id, task) = (send.id.clone(), send.task.clone());
     let sent = send.noted();
-    let veil = by.veil(&task).await?;
+    let read = by.begin_masked_read(&task).await?;
     let change = Change::new(app, by).sent(body);
     let done = change.one(Operation::Send(send), key.as_deref()).await?;
     if has_id {
@@ -125,7 +125,7 @@ async fn sent(
         outcome = settled.await?.transpose()?;
     }
     if let Some(one) = outcome {
-        let (hiding, kind) = by.unveil(veil).await?;
+        let (hiding, kind) = by.end_masked_read(read).await?;
         outcome = Some(hiding.outcome(kind.as_ref(), one));
     }
     let form = SentForm {
@@ -156,9 +156,9 @@ pub(super) async fn of_task(
     params.end()?;
     let task: TaskId = name(&task)?;
     by.check(&task).await?;
-    let veil = by.veil(&task).await?;
+    let read = by.begin_masked_read(&task).await?;
     let commands = by.client().commands(&task).await?;
-    let (hiding, kind) = by.unveil(veil).await?;
+    let (hiding, kind) = by.end_masked_read(read).await?;
     let commands = commands.into_iter();
     json(&CommandsForm {
         commands: commands
@@ -184,7 +184,7 @@ pub(super) async fn get(
     };
     let mut record = registry.command(&id).await?;
     by.check(&record.task).await.map_err(|_| missing())?;
-    let veil = by.veil(&record.task).await?;
+    let read = by.begin_masked_read(&record.task).await?;
     if let Some(wait) = wait
         && record.outcome.is_none()
     {
@@ -192,6 +192,6 @@ pub(super) async fn get(
     }
     // Read again after the task was seen.
     record = registry.command(&id).await?;
-    let (hiding, kind) = by.unveil(veil).await?;
+    let (hiding, kind) = by.end_masked_read(read).await?;
     json(&hiding.command(kind.as_ref(), record))
 }

@@ -97,12 +97,12 @@ async fn ask(State(app): State<Arc<App>>) -> Response {
 }
 
 /// Whether the cookie may be sent encrypted only: the client has come so.
-type On = Option<Extension<Arc<Connection>>>;
+type OptionalConnection = Option<Extension<Arc<Connection>>>;
 
 async fn open(
     State(app): State<Arc<App>>,
     Path(link): Path<String>,
-    on: On,
+    on: OptionalConnection,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let opened = app.sessions.open(&link).await?;
@@ -123,7 +123,7 @@ async fn open(
 
 async fn open_for_token(
     State(app): State<Arc<App>>,
-    on: On,
+    on: OptionalConnection,
     request: Request,
 ) -> Result<Response, Problem> {
     let body = axum::body::to_bytes(request.into_body(), FORM).await;
@@ -137,7 +137,7 @@ async fn open_for_token(
 }
 
 /// Gives the browser its cookie, and sends it to the first page.
-async fn begun(app: &App, on: &On, secret: &str) -> Result<Response, Problem> {
+async fn begun(app: &App, on: &OptionalConnection, secret: &str) -> Result<Response, Problem> {
     app.keyring.refresh().await;
     let is_secure = on.as_ref().is_some_and(|on| on.is_encrypted());
     Ok(to_first_page(app, secret, is_secure))

@@ -242,9 +242,9 @@ pub(super) async fn history(
     let limit = params.number("limit", (1, 100_000))?.unwrap_or(1000);
     params.end()?;
     by.check(&id).await?;
-    let veil = by.veil(&id).await?;
+    let read = by.begin_masked_read(&id).await?;
     let changes = by.client().history(&id, limit).await?;
-    let (hiding, kind) = by.unveil(veil).await?;
+    let (hiding, kind) = by.end_masked_read(read).await?;
     let changes = changes.into_iter();
     json(&HistoryForm {
         changes: changes
@@ -295,9 +295,9 @@ pub(super) async fn log(
     query.after = params.get("after")?.unwrap_or_default();
     params.end()?;
     by.check(&id).await?;
-    let veil = by.veil(&id).await?;
+    let read = by.begin_masked_read(&id).await?;
     let page = by.client().log_lines(&id, &query).await?;
-    let (hiding, kind) = by.unveil(veil).await?;
+    let (hiding, kind) = by.end_masked_read(read).await?;
     let is_hidden = hiding.of(kind.as_ref()).log;
     let text = |text: String| match is_hidden {
         true => HIDDEN.to_owned(),

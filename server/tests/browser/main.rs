@@ -9,7 +9,7 @@
 )]
 
 mod actions;
-mod desk;
+mod dashboard;
 mod figures;
 mod live;
 mod many;

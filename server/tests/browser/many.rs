@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 use windlass::{Client, NewTask, StateKind};
 
-use crate::desk::{self, FILE};
+use crate::dashboard::{self, FILE};
 
 /// How many tasks are made by a client.
 const BLOCK: usize = 1000;
@@ -75,12 +75,12 @@ fn task(n: usize) -> NewTask {
 
 /// Makes the tasks that are copied, and waits until they are in their states.
 async fn make(dir: &Path) {
-    let store = desk::store_in(dir).await;
+    let store = dashboard::store_in(dir).await;
     let client = Client::new(&store);
     for submitted in client.submit_many((0..BLOCK).map(task)).await {
         submitted.unwrap();
     }
-    let node = desk::node(&store).await;
+    let node = dashboard::node(&store).await;
     let end = Instant::now() + SETTLE;
     loop {
         let counts = client.counts().await.unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use windlass_server::Role;
 
-use crate::{desk::Desk, many, webdriver::ENTER};
+use crate::{dashboard::Dashboard, many, webdriver::ENTER};
 
 /// How long a page may take until it is loaded, from a server without optimisation. A page that compares every task takes longer.
 const OPEN: Duration = Duration::from_secs(10);
@@ -16,19 +16,20 @@ const IDS: &str = "[...document.querySelectorAll('#tasks tbody a.id')].map((a) =
 const STATES: &str = "[...new Set([...document.querySelectorAll('#tasks .state')].map((one) => one.innerText.replace(/^\\W+/, '')))].join()";
 
 /// Opens a page, and fails when it takes too long.
-async fn open(desk: &Desk, path: &str) {
+async fn open(dashboard: &Dashboard, path: &str) {
     let begun = Instant::now();
-    desk.go(path).await;
+    dashboard.go(path).await;
     let took = begun.elapsed();
     assert!(took < OPEN, "{path} took {took:?}, more than {OPEN:?}");
 }
 
 /// Clicks a link, waits until the list that it leads to has this many rows, and returns their ids.
-async fn follow(desk: &Desk, link: &str, rows: usize) -> Vec<Value> {
+async fn follow(dashboard: &Dashboard, link: &str, rows: usize) -> Vec<Value> {
     let begun = Instant::now();
-    desk.browser.run("window.before = true").await;
-    desk.browser.click(link).await;
-    desk.browser
+    dashboard.browser.run("window.before = true").await;
+    dashboard.browser.click(link).await;
+    dashboard
+        .browser
         .until(
             "the list of a link",
             &format!("window.before === undefined && {IDS}.length === {rows}"),
@@ -36,75 +37,90 @@ async fn follow(desk: &Desk, link: &str, rows: usize) -> Vec<Value> {
         .await;
     let took = begun.elapsed();
     assert!(took < OPEN, "{link} took {took:?}, more than {OPEN:?}");
-    ids(desk).await
+    ids(dashboard).await
 }
 
-async fn ids(desk: &Desk) -> Vec<Value> {
-    desk.browser.value(IDS).await.as_array().unwrap().clone()
+async fn ids(dashboard: &Dashboard) -> Vec<Value> {
+    dashboard
+        .browser
+        .value(IDS)
+        .await
+        .as_array()
+        .unwrap()
+        .clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Chromium: cargo xtask browser"]
 async fn each_page_of_a_million_tasks_opens_with_its_numbers_and_links() {
-    let desk = Desk::at(many::million().await, Role::Operate).await;
-    overview(&desk).await;
-    tasks(&desk).await;
-    searches(&desk).await;
-    failures(&desk).await;
-    people(&desk).await;
-    desk.close().await;
+    let dashboard = Dashboard::at(many::million().await, Role::Operate).await;
+    overview(&dashboard).await;
+    tasks(&dashboard).await;
+    searches(&dashboard).await;
+    failures(&dashboard).await;
+    people(&dashboard).await;
+    dashboard.close().await;
 }
 
-async fn overview(desk: &Desk) {
-    open(desk, "/").await;
+async fn overview(dashboard: &Dashboard) {
+    open(dashboard, "/").await;
     let numbers = "[...document.querySelectorAll('#counts a.number')].map((a) => Number(a.innerText.replace(/\\D/g, '')))";
-    let numbers = desk.browser.value(numbers).await;
+    let numbers = dashboard.browser.value(numbers).await;
     assert_eq!(numbers, json!([900_000, 10_000, 40_000, 50_000]));
-    desk.browser
+    dashboard
+        .browser
         .until_text("no live node handles its kind")
         .await;
-    follow(desk, "#counts a[href*='kind=archive&state=sleeping']", 25).await;
-    assert_eq!(desk.browser.value(STATES).await, "sleeping");
-    open(desk, "/").await;
-    follow(desk, "#waiting a[href*='kind=report']", 25).await;
-    assert_eq!(desk.browser.value(STATES).await, "queued");
+    follow(
+        dashboard,
+        "#counts a[href*='kind=archive&state=sleeping']",
+        25,
+    )
+    .await;
+    assert_eq!(dashboard.browser.value(STATES).await, "sleeping");
+    open(dashboard, "/").await;
+    follow(dashboard, "#waiting a[href*='kind=report']", 25).await;
+    assert_eq!(dashboard.browser.value(STATES).await, "queued");
 }
 
-async fn tasks(desk: &Desk) {
-    open(desk, "/tasks").await;
-    let newest = ids(desk).await;
+async fn tasks(dashboard: &Dashboard) {
+    open(dashboard, "/tasks").await;
+    let newest = ids(dashboard).await;
     assert_eq!((newest.len(), &newest[0]), (25, &json!("t-0999999")));
-    let later = follow(desk, "nav.pages a[rel=next]", 25).await;
+    let later = follow(dashboard, "nav.pages a[rel=next]", 25).await;
     assert_eq!(later[0], "t-0999974");
-    assert_eq!(follow(desk, "nav.pages a[rel=prev]", 25).await, newest);
+    assert_eq!(follow(dashboard, "nav.pages a[rel=prev]", 25).await, newest);
 
-    open(desk, "/tasks?state=failed&label=team=t3").await;
-    assert_eq!(ids(desk).await.len(), 25);
-    desk.browser.click("#tasks a.id").await;
-    desk.browser.until_text("connection refused").await;
+    open(dashboard, "/tasks?state=failed&label=team=t3").await;
+    assert_eq!(ids(dashboard).await.len(), 25);
+    dashboard.browser.click("#tasks a.id").await;
+    dashboard.browser.until_text("connection refused").await;
     let task = "document.getElementById('head').dataset.task";
-    let task = desk.browser.value(task).await;
+    let task = dashboard.browser.value(task).await;
     assert!(task.as_str().unwrap().ends_with('3'), "{task}");
     let timeline = "document.querySelectorAll('.timeline .claimed').length";
-    assert_eq!(desk.browser.value(timeline).await, 1);
+    assert_eq!(dashboard.browser.value(timeline).await, 1);
 }
 
-async fn searches(desk: &Desk) {
-    open(desk, "/search?q=t-07").await;
-    let found = ids(desk).await;
+async fn searches(dashboard: &Dashboard) {
+    open(dashboard, "/search?q=t-07").await;
+    let found = ids(dashboard).await;
     assert_eq!((found.len(), &found[9]), (10, &json!("t-0799990")));
-    let all = follow(desk, "main section a[href*='prefix=t-07']", 25).await;
+    let all = follow(dashboard, "main section a[href*='prefix=t-07']", 25).await;
     assert_eq!(all[..10], found);
     assert_eq!(all[24], "t-0799975");
 
-    open(desk, "/search?q=no-task-has-this-text").await;
-    desk.browser
+    open(dashboard, "/search?q=no-task-has-this-text").await;
+    dashboard
+        .browser
         .until_text("Search: no-task-has-this-text")
         .await;
-    desk.browser
+    dashboard
+        .browser
         .fill(".search input", &format!("t-0500003{ENTER}"))
         .await;
-    desk.browser
+    dashboard
+        .browser
         .until(
             "the page of the task",
             "location.pathname === '/tasks/t-0500003' && document.getElementById('head') !== null",
@@ -112,23 +128,25 @@ async fn searches(desk: &Desk) {
         .await;
 }
 
-async fn failures(desk: &Desk) {
-    open(desk, "/failures").await;
-    desk.browser
+async fn failures(dashboard: &Dashboard) {
+    open(dashboard, "/failures").await;
+    dashboard
+        .browser
         .until_text("40,000 failed tasks in 1 group.")
         .await;
-    follow(desk, "main tbody a.number", 25).await;
-    assert_eq!(desk.browser.value(STATES).await, "failed");
+    follow(dashboard, "main tbody a.number", 25).await;
+    assert_eq!(dashboard.browser.value(STATES).await, "failed");
 }
 
-async fn people(desk: &Desk) {
-    open(desk, "/people").await;
+async fn people(dashboard: &Dashboard) {
+    open(dashboard, "/people").await;
     let asking = "[...document.querySelectorAll('.asked')].map((one) => one.dataset.key)";
-    let first = desk.browser.value(asking).await;
+    let first = dashboard.browser.value(asking).await;
     assert_eq!(first[0], "t-0000040");
     assert_eq!(first.as_array().unwrap().len(), 20);
-    desk.browser.click("nav.pages a").await;
-    desk.browser
+    dashboard.browser.click("nav.pages a").await;
+    dashboard
+        .browser
         .until(
             "the next tasks that ask",
             &format!("{asking}.length === 20 && {asking}[0] === 't-0002040'"),

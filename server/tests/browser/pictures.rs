@@ -2,7 +2,7 @@
 
 use windlass_server::Role;
 
-use crate::{desk::Desk, webdriver::Browser};
+use crate::{dashboard::Dashboard, webdriver::Browser};
 
 /// The pictures: page, theme, and size.
 const PICTURES: [(&str, &str, &str, (u32, u32)); 6] = [
@@ -40,29 +40,32 @@ async fn take(browser: &Browser, folder: &str, name: &str) {
 async fn pictures() {
     let folder = std::env::var("WINDLASS_PICTURES")
         .expect("WINDLASS_PICTURES names the folder of the pictures");
-    let mut desk = Desk::open(Role::Admin).await;
-    desk.fill().await;
-    desk.go("/tasks/sync-0").await;
-    desk.browser.until_text("fetched page").await;
-    desk.browser
+    let mut dashboard = Dashboard::open(Role::Admin).await;
+    dashboard.fill().await;
+    dashboard.go("/tasks/sync-0").await;
+    dashboard.browser.until_text("fetched page").await;
+    dashboard
+        .browser
         .click("form[action$='/commands/pause'] button")
         .await;
-    desk.browser.until_text("stopped after ").await;
-    let proof = desk
+    dashboard.browser.until_text("stopped after ").await;
+    let proof = dashboard
         .browser
         .value("location.pathname + location.search")
         .await;
     let proof = proof.as_str().unwrap().to_owned();
     for (name, path, theme, (width, height)) in PICTURES {
-        desk.browser.resize(width, height).await;
-        desk.browser.theme(theme).await;
-        desk.go(if path == "/tasks/sync-0" {
-            &proof
-        } else {
-            path
-        })
-        .await;
-        desk.browser
+        dashboard.browser.resize(width, height).await;
+        dashboard.browser.theme(theme).await;
+        dashboard
+            .go(if path == "/tasks/sync-0" {
+                &proof
+            } else {
+                path
+            })
+            .await;
+        dashboard
+            .browser
             .until(
                 "the script",
                 "document.documentElement.dataset.live === 'on'",
@@ -70,18 +73,23 @@ async fn pictures() {
             .await;
         // The fade of the proof has ended.
         tokio::time::sleep(std::time::Duration::from_millis(400)).await;
-        take(&desk.browser, &folder, name).await;
+        take(&dashboard.browser, &folder, name).await;
     }
     // More, to be looked at, where a folder for them is named.
     if let Ok(folder) = std::env::var("WINDLASS_PICTURES_OF_ALL") {
         for (name, path) in crate::pages::PAGES {
             for (theme, width) in [("light", 1100), ("dark", 390)] {
-                desk.browser.resize(width, 900).await;
-                desk.browser.theme(theme).await;
-                desk.go(path).await;
-                take(&desk.browser, &folder, &format!("{name}-{theme}-{width}")).await;
+                dashboard.browser.resize(width, 900).await;
+                dashboard.browser.theme(theme).await;
+                dashboard.go(path).await;
+                take(
+                    &dashboard.browser,
+                    &folder,
+                    &format!("{name}-{theme}-{width}"),
+                )
+                .await;
             }
         }
     }
-    desk.close().await;
+    dashboard.close().await;
 }

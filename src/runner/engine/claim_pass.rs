@@ -111,7 +111,7 @@ impl Engine {
     pub(super) fn claimed(&mut self, claimed: ClaimAnswers) {
         self.claiming.answered(claimed.call, Instant::now());
         if self.has_lease(claimed.lease) {
-            self.judge_claims(&claimed);
+            self.report_claims(&claimed);
         }
         for (view, answer) in claimed.answers {
             let pending = self.claiming.take(&view.id);
@@ -133,7 +133,7 @@ impl Engine {
     }
 
     /// Reports that the store fails, or works again.
-    fn judge_claims(&mut self, claimed: &ClaimAnswers) {
+    fn report_claims(&mut self, claimed: &ClaimAnswers) {
         let (now, node) = (Instant::now(), &self.deps.node);
         let failed = |answer: &Result<_, Error>| answer.as_ref().is_err_and(Error::is_retryable);
         let works = claimed.answers.iter().any(|(_, answer)| !failed(answer));

@@ -12,7 +12,7 @@ use windlass_statemachine::{
 use super::{Engine, failures, reported::Reported, slot::Slot, timers::Wait};
 use crate::{
     handler::Ask,
-    runner::{commit, input::SlotId},
+    runner::{input::SlotId, store_answers},
     store::{Commit, Error},
     telemetry::Moved,
 };
@@ -187,7 +187,7 @@ impl Engine {
             Err(error @ Error::Superseded { .. }) => Some(error.to_string()),
             _ => None,
         };
-        let input = commit::input_of(&slot.task.id, answer);
+        let input = store_answers::input_of(&slot.task.id, answer);
         if let Some(error) = superseded {
             warn!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0, error,
                 "a write was superseded: the task is claimed again with the state of the store");

@@ -58,7 +58,7 @@ impl Engine {
     }
 
     /// Records a fault of this machine, or its end, after a run has returned.
-    pub(super) fn judge_node(&mut self, id: SlotId, run: &Run, message: &Message) {
+    pub(super) fn note_node_fault(&mut self, id: SlotId, run: &Run, message: &Message) {
         let fault = run.data.node_fault(message);
         if fault.is_none() && self.node_faults.is_empty() {
             return;

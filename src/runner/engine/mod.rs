@@ -75,14 +75,14 @@ use self::{
     watching::Watch,
 };
 use super::{
-    commit::Answers,
     config::NodeConfig,
     due::{DueIndex, Moment},
-    input::{In, LeaseEvent},
+    input::{EngineInput, LeaseEvent},
     kinds::Kinds,
     lease::Wanted,
     node_faults::NodeFaults,
     snapshot::Unstored,
+    store_answers::Answers,
 };
 use crate::{
     balancer::{Balancer, Peer},
@@ -110,8 +110,8 @@ pub(super) struct Dependencies {
     pub(super) unstored: watch::Sender<Unstored>,
     /// Notified when the other nodes have to be read again.
     pub(super) peers_changed: Arc<Notify>,
-    pub(super) tx: mpsc::UnboundedSender<In>,
-    pub(super) rx: mpsc::UnboundedReceiver<In>,
+    pub(super) tx: mpsc::UnboundedSender<EngineInput>,
+    pub(super) rx: mpsc::UnboundedReceiver<EngineInput>,
 }
 
 pub(super) struct Engine {
@@ -246,10 +246,10 @@ impl Engine {
             arrived.answers.append(&mut answers);
         }
         while let Poll::Ready(claimed) = self.outbox.poll_claims(cx) {
-            arrived.inputs.push(In::Claimed(claimed));
+            arrived.inputs.push(EngineInput::Claimed(claimed));
         }
         while let Poll::Ready(answers) = self.outbox.poll_logs(cx) {
-            arrived.inputs.push(In::LogWritten(answers));
+            arrived.inputs.push(EngineInput::LogWritten(answers));
         }
         let inputs = self.deps.rx.poll_recv_many(cx, &mut arrived.inputs, INPUTS);
         if inputs.is_pending() && arrived.answers.is_empty() && arrived.inputs.is_empty() {
@@ -299,32 +299,32 @@ impl Engine {
         next.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT)
     }
 
-    fn input(&mut self, input: In) {
+    fn input(&mut self, input: EngineInput) {
         match input {
-            In::Lease(LeaseEvent::Gained(lease)) => self.lease_gained(lease),
-            In::Lease(LeaseEvent::Lost(handlers)) => {
+            EngineInput::Lease(LeaseEvent::Gained(lease)) => self.lease_gained(lease),
+            EngineInput::Lease(LeaseEvent::Lost(handlers)) => {
                 self.lost = Some(handlers);
                 self.lease_lost();
             }
-            In::Lease(LeaseEvent::StoreGone(error)) => self.store_gone(error),
-            In::Events(batch) if self.watch.is_current(batch.epoch) => {
+            EngineInput::Lease(LeaseEvent::StoreGone(error)) => self.store_gone(error),
+            EngineInput::Events(batch) if self.watch.is_current(batch.epoch) => {
                 for event in batch.events {
                     self.event(event);
                 }
             }
-            In::WatchEnded(ended) if self.watch.is_current(ended.epoch) => {
+            EngineInput::WatchEnded(ended) if self.watch.is_current(ended.epoch) => {
                 self.watch_ended(ended.why);
             }
-            In::Events(_) | In::WatchEnded(_) => {}
-            In::Claimed(answers) => self.claimed(answers),
-            In::Ended(ended) => self.ended(ended),
-            In::Ask(slot, ask) => self.ask(slot, ask),
-            In::Returns(slot, stored) => self.expect(slot, stored),
-            In::Progress(slot) => self.progress_changed(slot),
-            In::Logged(slot) => self.has_logged(slot),
-            In::LogWritten(answers) => self.log_written(answers),
-            In::Control(control) => self.control(control),
-            In::Nodes(nodes) => self.nodes_were_read(nodes),
+            EngineInput::Events(_) | EngineInput::WatchEnded(_) => {}
+            EngineInput::Claimed(answers) => self.claimed(answers),
+            EngineInput::Ended(ended) => self.ended(ended),
+            EngineInput::Ask(slot, ask) => self.ask(slot, ask),
+            EngineInput::Returns(slot, stored) => self.expect(slot, stored),
+            EngineInput::Progress(slot) => self.progress_changed(slot),
+            EngineInput::Logged(slot) => self.has_logged(slot),
+            EngineInput::LogWritten(answers) => self.log_written(answers),
+            EngineInput::Control(control) => self.control(control),
+            EngineInput::Nodes(nodes) => self.nodes_were_read(nodes),
         }
     }
 
@@ -361,13 +361,13 @@ impl Engine {
 #[derive(Default)]
 struct Arrived {
     answers: Answers,
-    inputs: Vec<In>,
+    inputs: Vec<EngineInput>,
 }
 
 impl Arrived {
     /// Returns how many handlers have returned.
     fn ended(&self) -> usize {
-        let has_ended = |input: &&In| matches!(input, In::Ended(_));
+        let has_ended = |input: &&EngineInput| matches!(input, EngineInput::Ended(_));
         self.inputs.iter().filter(has_ended).count()
     }
 }

@@ -13,9 +13,9 @@ use tracing::warn;
 
 use crate::{
     runner::{
-        commit::{Answers, Batch},
         input::{ClaimAnswers, SlotId},
         reports::REPORTS,
+        store_answers::{Answers, Batch},
     },
     store::{Commit, Coordinator, Error, LogWrite},
     telemetry::{self, CommitMetrics},

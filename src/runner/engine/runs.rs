@@ -18,7 +18,7 @@ use super::{
 use crate::{
     handler::{AskRunner, Attempt, RunData, Sent, Signals, Stored, TaskContext},
     runner::{
-        input::{In, RunEnded, SlotId},
+        input::{EngineInput, RunEnded, SlotId},
         spawn::{self, Ended},
     },
     telemetry::{RunOutcome, traces},
@@ -43,10 +43,10 @@ impl Engine {
         let asks = self.deps.tx.clone();
         let asks = AskRunner(Box::new(move |sent| {
             let input = match sent {
-                Sent::Ask(ask) => In::Ask(id, ask),
-                Sent::Progress => In::Progress(id),
-                Sent::Logged => In::Logged(id),
-                Sent::Returns(stored) => In::Returns(id, stored),
+                Sent::Ask(ask) => EngineInput::Ask(id, ask),
+                Sent::Progress => EngineInput::Progress(id),
+                Sent::Logged => EngineInput::Logged(id),
+                Sent::Returns(stored) => EngineInput::Returns(id, stored),
             };
             asks.send(input).is_ok()
         }));
@@ -70,7 +70,7 @@ impl Engine {
             slot.kind.handler.clone(),
             TaskContext::new(data.clone()),
             move |ended| {
-                let _ = done.send(In::Ended(RunEnded {
+                let _ = done.send(EngineInput::Ended(RunEnded {
                     slot: id,
                     run: number,
                     ended,
@@ -168,7 +168,7 @@ impl Engine {
             if let Action::Error { error, .. } = message.action() {
                 traces::failed(&run.data.span, error);
             }
-            self.judge_node(id, &run, message);
+            self.note_node_fault(id, &run, message);
         }
         drop(run);
         self.no_wait(id, Wait::Stuck);

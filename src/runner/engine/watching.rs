@@ -12,7 +12,7 @@ use windlass_statemachine::Kind;
 
 use crate::hash::HashMap;
 use crate::{
-    runner::input::{Events, In, SlotId, WatchEnded},
+    runner::input::{EngineInput, Events, SlotId, WatchEnded},
     store::{Coordinator, Lease},
 };
 
@@ -106,7 +106,7 @@ pub(super) struct Follow {
     /// The kinds that this node runs; `None` for every kind.
     pub(super) kinds: Option<Vec<Kind>>,
     pub(super) epoch: u64,
-    pub(super) to_engine: mpsc::UnboundedSender<In>,
+    pub(super) to_engine: mpsc::UnboundedSender<EngineInput>,
 }
 
 impl Follow {
@@ -122,7 +122,7 @@ impl Follow {
                     let Ok(permit) = room.clone().acquire_owned().await else {
                         return;
                     };
-                    let events = In::Events(Events {
+                    let events = EngineInput::Events(Events {
                         epoch: self.epoch,
                         events: batch,
                         _room: permit,
@@ -136,7 +136,7 @@ impl Follow {
             Err(e) => Some(e),
         };
         let epoch = self.epoch;
-        let ended = In::WatchEnded(WatchEnded { epoch, why });
+        let ended = EngineInput::WatchEnded(WatchEnded { epoch, why });
         let _ = self.to_engine.send(ended);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use windlass_statemachine::{Invalid, StateKind, TaskId};
 
-use crate::store::{Error, Filter, Page, Store, TaskRecord, rules::waits::waited_for};
+use crate::store::{Error, Filter, Page, Store, TaskRecord, rules::dependencies::waited_for};
 
 /// How many tasks are read at once.
 const AT_ONCE: u32 = 1000;

@@ -6,7 +6,7 @@ use windlass_statemachine::TaskId;
 use super::{limits::Admission, row::Owner, world::World};
 use crate::store::{
     ChangeKind, Claim, Claimed, Error, Lease,
-    rules::{self, waits::LookedAt},
+    rules::{self, dependencies::LookedAt},
 };
 
 impl World {

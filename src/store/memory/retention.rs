@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use windlass_statemachine::{StateKind, TaskId};
 
 use super::{row::Saved, world::World};
-use crate::store::{AUDIT_RETENTION, ChangeKind, retention, rules::waits};
+use crate::store::{AUDIT_RETENTION, ChangeKind, retention, rules::dependencies};
 
 /// The most tasks that one call of `maintain` deletes.
 const TASKS_PER_STEP: u32 = 1000;
@@ -51,7 +51,7 @@ impl World {
             _ => None,
         });
         states
-            .flat_map(|state| waits::waited_for(state))
+            .flat_map(|state| dependencies::waited_for(state))
             .cloned()
             .collect()
     }

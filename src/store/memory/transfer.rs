@@ -14,7 +14,7 @@ use super::{MemoryStore, row::Row, world::World};
 use crate::store::{
     Error, Exported, Moment, PastTasks, Transfer,
     copy::{Backup, Copied},
-    export::There,
+    export::TargetTask,
     rules::kept_time::kept,
 };
 
@@ -39,13 +39,13 @@ impl World {
         Copied::refuse(self.copied.as_ref())?;
         exported.check_fits(self.limits.max_bytes)?;
         let id = exported.task.id.clone();
-        let replaced = self.tasks.get(&id).map(|row| There {
+        let replaced = self.tasks.get(&id).map(|row| TargetTask {
             order: row.order,
             has_ended: row.has_ended(),
             is_claimed: row.owner.is_some(),
         });
-        if let Some(there) = &replaced {
-            exported.check_room(there)?;
+        if let Some(target) = &replaced {
+            exported.check_room(target)?;
         }
         for command in &exported.commands {
             if let Some((task, _)) = self.commands.get(&command.id)

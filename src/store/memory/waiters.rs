@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use windlass_statemachine::{TaskId, TaskState};
 
 use super::row::Saved;
-use crate::store::rules::waits;
+use crate::store::rules::dependencies;
 
 /// The waiting tasks by the tasks that they wait for.
 #[derive(Default)]
@@ -13,7 +13,7 @@ pub(super) struct Waiters(HashMap<TaskId, BTreeSet<TaskId>>);
 
 impl Waiters {
     pub(super) fn add(&mut self, id: &TaskId, state: &TaskState) {
-        for of in waits::waited_for(state) {
+        for of in dependencies::waited_for(state) {
             self.0.entry(of.clone()).or_default().insert(id.clone());
         }
     }
@@ -22,7 +22,7 @@ impl Waiters {
         let Saved::State(state) = saved else {
             return;
         };
-        for of in waits::waited_for(state) {
+        for of in dependencies::waited_for(state) {
             if let Some(waiters) = self.0.get_mut(of) {
                 waiters.remove(id);
                 if waiters.is_empty() {

@@ -6,11 +6,12 @@ use std::collections::{HashMap, HashSet};
 use windlass_statemachine::{Invalid, TaskId};
 
 use super::{
+    dependencies,
     guard::holds,
     stand_ins::StandIns,
     steps::{Refused, Step, check_alone, check_schedule, step, took},
     transaction::{Bounds, Facts, Present, check_circle, note},
-    unique, waits,
+    unique,
 };
 use crate::store::{Error, Operation, Part, Reason, Refusal, Refusals, Transaction};
 
@@ -122,7 +123,7 @@ fn check_own_circle(effects: &Transaction, own: &TaskId, facts: &Facts) -> Resul
         Operation::Submit(submit) => Some(&submit.task),
         _ => None,
     });
-    waits::check_circle_beside(waits, submits)
+    dependencies::check_circle_with_submitter(waits, submits)
 }
 
 /// Returns the field of the effects that contains an operation.

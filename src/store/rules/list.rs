@@ -8,7 +8,7 @@ use windlass_statemachine::{Invalid, Json, StateKind, TaskState, TaskStatus};
 use crate::store::{
     Error, Page, TaskRecord, WaitKind,
     model::{Cursor, Order, Place, Query, Span, TaskPage},
-    rules::waits::waited_for,
+    rules::dependencies::waited_for,
 };
 
 impl Query {

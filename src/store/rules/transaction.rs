@@ -6,16 +6,17 @@ use std::collections::HashSet;
 use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::Invalid;
 
-pub(crate) use super::{
-    facts::{Bounds, Facts, Need, Present},
-    steps::Step,
-};
 use super::{
+    dependencies,
     guard::holds,
     size,
     stand_ins::StandIns,
     steps::{self, Refused, step},
-    unique, waits,
+    unique,
+};
+pub(crate) use super::{
+    facts::{Bounds, Facts, Need, Present},
+    steps::Step,
 };
 use crate::store::{Done, Error, Operation, Part, Refusal, Refusals, Submitted, Transaction};
 
@@ -81,7 +82,7 @@ pub(crate) fn check(
 ///
 /// [`Error::Invalid`] (field `after`).
 pub(super) fn check_circle(operations: &[Operation]) -> Result<(), Error> {
-    waits::check_circle(operations.iter().filter_map(|operation| match operation {
+    dependencies::check_circle(operations.iter().filter_map(|operation| match operation {
         Operation::Submit(submit) => Some(&submit.task),
         _ => None,
     }))

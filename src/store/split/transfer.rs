@@ -13,7 +13,7 @@ use super::{
 use crate::store::{
     Error, Exported, Moment, PastTasks, StateRemoval, StateWrite, Transfer,
     copy::{Backup, Copied, Outside},
-    export::There,
+    export::TargetTask,
 };
 
 impl Split {
@@ -35,7 +35,7 @@ impl Split {
         let id = task.task.id.clone();
         match self.registry.get(&id).await {
             Err(Error::NotFound { .. }) => {}
-            Ok(record) => task.check_room(&There {
+            Ok(record) => task.check_room(&TargetTask {
                 order: record.order,
                 has_ended: record.state.is_ok_and(|s| s.code().is_terminal()),
                 is_claimed: record.node.is_some(),

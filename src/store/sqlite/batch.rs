@@ -20,7 +20,7 @@ use super::{
 use crate::hash::HashMap;
 use crate::store::{
     Limits,
-    rules::{limits::reserve::Reserver, waits::Seen},
+    rules::{dependencies::Seen, limits::reserve::Reserver},
 };
 
 pub(super) type Sql<T> = rusqlite::Result<T>;

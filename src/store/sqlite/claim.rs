@@ -11,17 +11,17 @@ use super::{
     codes::{Log, from_code, micros},
     columns, command,
     counts::{Group, Move, NOT_FAILED},
+    dependencies,
     errors::{Stop, item},
     limits::{self, Admission},
     retry::quarantine,
     rows,
     texts::{Text, to_json},
-    waits,
 };
 use crate::hash::{HashSet, State};
 use crate::store::{
     Claim, Claimed, Error, Lease,
-    rules::{self, waits::LookedAt},
+    rules::{self, dependencies::LookedAt},
 };
 
 // Most claims change neither the code, which an index contains, nor the rare columns.
@@ -177,9 +177,9 @@ fn claim(
             return Err(Stop::Refused(Error::corrupt_task(id, reason)));
         }
     };
-    let was_waiting = waits::column(&state) != 0;
+    let was_waiting = dependencies::column(&state) != 0;
     let before = (state.code(), state.deadline());
-    let LookedAt { state, ready } = waits::looked_at(batch, state)?;
+    let LookedAt { state, ready } = dependencies::looked_at(batch, state)?;
     let is_commanded = found.pending > 0;
     if !found.group.claimed && !rules::claim::is_claimable(&state, is_commanded, batch.now) {
         return Ok(None);
@@ -214,7 +214,7 @@ fn claim(
         .filter(|_| !found.group.claimed);
     let state = state.claimed(Fence(fence as u64), lost_by, batch.now);
     let text = to_json(&state)?;
-    let has_waited = was_waiting && waits::column(&state) == 0;
+    let has_waited = was_waiting && dependencies::column(&state) == 0;
     let seq = batch.change(n, found.last, Log::claimed(owner, fence, lost_by.is_some()))?;
     let (due, version) = (state.due().map(micros), state.version as i64);
     let (code, deadline, limited) = (state.code(), state.deadline(), admission.limited(&task));
@@ -236,7 +236,7 @@ fn claim(
     }
     batch.claim_cache.set(n, CachedClaim { last: seq, group });
     if has_waited {
-        waits::clear(batch, n)?;
+        dependencies::clear(batch, n)?;
     }
     let mut waiting = Vec::new();
     if found.pending > 0 {

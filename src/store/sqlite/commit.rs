@@ -15,8 +15,9 @@ use super::{
     codes::{Log, from_code, micros},
     command,
     counts::{Group, Move, group_columns},
+    dependencies,
     errors::Stop,
-    failures, limits, log_lines, texts, transaction, waits,
+    failures, limits, log_lines, texts, transaction,
 };
 use crate::store::{
     Claim, Commit, Error, Logged, Transaction,
@@ -96,8 +97,8 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
         lines,
         drop_claim: ends_claim,
         failure: failures::number(rules::failures::of(state).as_deref()),
-        waits: waits::column(state),
-        waited_for: waits::waited_for(state).to_vec(),
+        waits: dependencies::column(state),
+        waited_for: dependencies::waited_for(state).to_vec(),
         effects: effects.map(transaction::Prepared::new),
     })
 }
@@ -164,7 +165,7 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
     rules::size::check(texts.size, held.props, batch.limits.max_bytes)?;
     let index = |batch: &mut Batch<'_>| match (held.head.group.waits, texts.waits) {
         (0, 0) => Ok(()),
-        _ => waits::put(batch, claim.token as i64, texts.waits, &texts.waited_for),
+        _ => dependencies::put(batch, claim.token as i64, texts.waits, &texts.waited_for),
     };
     let Some(effects) = &texts.effects else {
         index(batch)?;

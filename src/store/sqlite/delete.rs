@@ -8,8 +8,9 @@ use super::{
     batch::{Batch, Sql},
     codes::Log,
     counts::{Group, Move, group_columns},
+    dependencies,
     errors::Stop,
-    limits, log_lines, waits,
+    limits, log_lines,
 };
 
 /// Deletes a task with everything that belongs to it except its history, which is pruned by age.
@@ -37,7 +38,7 @@ pub(super) fn forget(batch: &mut Batch<'_>, n: i64, id: &TaskId, seq: i64) -> Sq
         batch.write_state(delete, [n], Move::gone(group))?;
         batch.raise_fences(fence)?;
         if group.waits > 0 {
-            waits::clear(batch, n)?;
+            dependencies::clear(batch, n)?;
         }
         limits::forget(batch, n, limited)?;
     }

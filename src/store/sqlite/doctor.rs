@@ -14,7 +14,7 @@ use super::{
     SqliteStore,
     batch::Sql,
     codes::time,
-    copied,
+    copied, dependencies,
     errors::Stop,
     file, file_identity, inbox,
     inconsistent::{self, Repaired},
@@ -22,7 +22,7 @@ use super::{
     schema,
     space::free,
     texts::Text,
-    waits, wal,
+    wal,
 };
 use crate::store::{
     Advice, Doctor, Error, Remedy,
@@ -160,7 +160,7 @@ fn first(conn: &Connection, full: bool) -> Result<Vec<Finding>, Stop> {
     findings.push(clocks(conn)?);
     findings.push(inbox::finding(conn)?);
     findings.extend(copied::finding(conn)?);
-    findings.push(circle::finding(&waits::waiting(conn)?));
+    findings.push(circle::finding(&dependencies::waiting(conn)?));
     Ok(findings)
 }
 
@@ -341,12 +341,12 @@ fn space(path: &Path) -> Finding {
         return Finding::new("space", Verdict::Unknown, found, "");
     };
     let found = format!("{}, {} free on that disk", mib(size), mib(free));
-    judge_space(size, free, found)
+    evaluate_space(size, free, found)
 }
 
 /// Evaluates the free space. A full disk stops every write, and compacting a file temporarily needs
 /// its size again.
-fn judge_space(size: u64, free: u64, found: String) -> Finding {
+fn evaluate_space(size: u64, free: u64, found: String) -> Finding {
     let advice = "free space on that disk: deletions and purges need space, too";
     let verdict = match free {
         free if free < 32 << 20 => Verdict::Error,
@@ -362,11 +362,11 @@ mod tests {
 
     #[test]
     fn a_nearly_full_disk_is_reported() {
-        let judge = |size, free| judge_space(size, free, String::new()).verdict;
-        assert_eq!(judge(1 << 20, 1 << 30), Verdict::Ok);
-        assert_eq!(judge(1 << 20, 200 << 20), Verdict::Warning);
-        assert_eq!(judge(1 << 40, 1 << 30), Verdict::Warning);
-        assert_eq!(judge(1 << 20, 1 << 20), Verdict::Error);
+        let verdict = |size, free| evaluate_space(size, free, String::new()).verdict;
+        assert_eq!(verdict(1 << 20, 1 << 30), Verdict::Ok);
+        assert_eq!(verdict(1 << 20, 200 << 20), Verdict::Warning);
+        assert_eq!(verdict(1 << 40, 1 << 30), Verdict::Warning);
+        assert_eq!(verdict(1 << 20, 1 << 20), Verdict::Error);
     }
 
     /// A file cannot be put into this mode while a store has it open.

@@ -6,11 +6,11 @@ use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
     counts::{Group, Move},
+    dependencies,
     errors::Stop,
     json,
     limits::{self, limited_by_terms},
     texts::{Text, to_json},
-    waits,
 };
 use crate::store::{ChangeKind, Error, Reschedule, rules};
 
@@ -47,7 +47,7 @@ pub(super) fn write(
     };
     let code = from_code(state.code());
     let kind = number.unwrap_or(group.kind);
-    let waits = waits::column(state).min(1);
+    let waits = dependencies::column(state).min(1);
     let version = state.version as i64;
     batch.write_state(
         "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, state = ?5, version = ?6, kind = ?7 WHERE n = ?1",
@@ -55,7 +55,12 @@ pub(super) fn write(
         Move::between(group, Group { kind, code, waits, ..group }),
     )?;
     if waits != group.waits {
-        waits::put(batch, n, waits::column(state), waits::waited_for(state))?;
+        dependencies::put(
+            batch,
+            n,
+            dependencies::column(state),
+            dependencies::waited_for(state),
+        )?;
     }
     // The claim looks for a slot again.
     limits::forget(batch, n, limited)?;

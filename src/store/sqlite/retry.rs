@@ -6,10 +6,10 @@ use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
     counts::{Group, Move, NOT_FAILED},
+    dependencies,
     errors::Stop,
     limits,
     texts::to_json,
-    waits,
 };
 
 /// Quarantines a task whose record cannot be read, with the reason. The record stays until an operator
@@ -40,7 +40,7 @@ pub(super) fn write(
 ) -> Result<(), Stop> {
     let seq = batch.change(n, last, Log::retried())?;
     batch.waits.unsettles = true;
-    let waited_for = waits::waited_for(state);
+    let waited_for = dependencies::waited_for(state);
     let before = batch.group(n)?;
     let step = before.map_or(Move::NONE, |before| {
         let after = Group {
@@ -48,7 +48,7 @@ pub(super) fn write(
             code: from_code(state.code()),
             version: state.data_version.into(),
             claimed: false,
-            waits: waits::column(state).min(1),
+            waits: dependencies::column(state).min(1),
             quarantined: false,
             failure: NOT_FAILED,
         };
@@ -73,6 +73,6 @@ pub(super) fn write(
         step,
     )?;
     // The previous state may have been unreadable, so its wait is not known.
-    waits::put(batch, n, waits::column(state), waited_for)?;
+    dependencies::put(batch, n, dependencies::column(state), waited_for)?;
     Ok(())
 }

@@ -7,10 +7,10 @@ use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
     counts::{Group, Move, NOT_FAILED},
+    dependencies,
     errors::Stop,
     json, limits,
     texts::to_json,
-    waits,
 };
 use crate::store::{
     Error,
@@ -25,7 +25,7 @@ pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<i6
     let optional = optional(task)?;
     let n = batch.change(batch.next(), 0, Log::submitted(state.code()))?;
     insert(batch, n, task, &optional, batch.at)?;
-    let waits = waits::column(&state);
+    let waits = dependencies::column(&state);
     let group = Group {
         kind: batch.kind(task.kind.as_str())?,
         code: from_code(state.code()),
@@ -57,7 +57,7 @@ pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<i6
         take_key(batch, n, task, batch.now)?;
     }
     if state.is_waiting() {
-        waits::add(batch, n, waits::waited_for(&state))?;
+        dependencies::add(batch, n, dependencies::waited_for(&state))?;
     }
     Ok(n)
 }

@@ -12,18 +12,17 @@ use super::{
     codes::{Log, from_code, micros, time, to_code},
     columns, command, copied,
     counts::{Group, Move},
-    delete,
+    delete, dependencies,
     errors::{self, Stop},
     failures, history, inbox, inconsistent,
     jobs::Load,
     json, limits, log_lines, query, submit,
     texts::to_json,
-    waits,
 };
 use crate::store::{
     ChangeKind, CommandRecord, Error, Exported, Moment, Transfer,
     copy::{Backup, Copied, Outside},
-    export::There,
+    export::TargetTask,
     rules::{self, size::Weight},
 };
 
@@ -79,20 +78,20 @@ pub(super) fn import(batch: &mut Batch<'_>, exported: &Exported) -> Result<(), S
          FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1",
         [id.as_str()],
         |row| {
-            let there = There {
+            let target = TargetTask {
                 order: row.get::<_, i64>(0)? as u64,
                 has_ended: to_code(row.get(1)?).is_some_and(StateKind::is_terminal),
                 is_claimed: row.get(2)?,
             };
-            Ok((there, row.get(3)?))
+            Ok((target, row.get(3)?))
         },
     )?;
-    if let Some((there, _)) = &replaced {
-        exported.check_room(there)?;
+    if let Some((target, _)) = &replaced {
+        exported.check_room(target)?;
     }
     batch.all_or_nothing(|batch| {
-        if let Some((there, last)) = replaced {
-            delete::remove(batch, there.order as i64, id, last)?;
+        if let Some((target, last)) = replaced {
+            delete::remove(batch, target.order as i64, id, last)?;
         }
         batch.raise_fences(exported.fence.0 as i64)?;
         let exported = exported.clone().renumbered(batch.next() as u64);
@@ -166,7 +165,7 @@ fn state(batch: &mut Batch<'_>, n: i64, last: i64, exported: &Exported) -> Resul
     let state = &exported.state;
     let ended = state.code().is_terminal().then(|| micros(state.since));
     let pending = exported.commands.iter().filter(|c| c.outcome.is_none());
-    let waits = waits::column(state);
+    let waits = dependencies::column(state);
     let group = Group {
         kind: batch.kind(exported.task.kind.as_str())?,
         code: from_code(state.code()),
@@ -202,7 +201,7 @@ fn state(batch: &mut Batch<'_>, n: i64, last: i64, exported: &Exported) -> Resul
         Move::new(group),
     )?;
     if state.is_waiting() {
-        waits::add(batch, n, waits::waited_for(state))?;
+        dependencies::add(batch, n, dependencies::waited_for(state))?;
     }
     Ok(())
 }

@@ -11,9 +11,9 @@ use super::{
     batch::{Sql, first},
     codes::{from_code, time},
     columns, command,
+    dependencies::{WAITER, waiter},
     limits::{self, HELD, TERMS},
     texts::Text,
-    waits::{WAITER, waiter},
 };
 use crate::hash::HashMap;
 use crate::store::{NodeCommand, NodeCommandId, QueuedNodeCommand, TaskView};

@@ -8,11 +8,11 @@ use windlass_statemachine::Kind;
 use super::{
     batch::{Sql, newest},
     codes::{CHECKPOINTED, CLAIMED, DELETED, DROPPED, LOST, MOVED, NODE, QUARANTINED},
-    lease,
+    dependencies, lease,
     progress::{CHUNK, Progress},
     read_changes::{self, Touched},
     views::{self, View, Views},
-    waits, worker,
+    worker,
 };
 use crate::hash::HashSet;
 use crate::store::Event;
@@ -173,7 +173,7 @@ impl Watch {
         touched: &[Touched],
     ) -> Sql<Vec<Event>> {
         let (mut events, mut reported) = (Vec::new(), HashSet::default());
-        let mut ended = waits::Changed::new();
+        let mut ended = dependencies::Changed::new();
         let moved: HashSet<i64> = touched
             .iter()
             .filter(|one| one.is_other_kind())
@@ -245,7 +245,7 @@ impl Watch {
             }
         }
         // Whatever the kind of a task is, tasks of this node's kinds may wait for it.
-        for waiter in waits::waiters(conn, &ended)? {
+        for waiter in dependencies::waiters(conn, &ended)? {
             if reported.insert(waiter)
                 && let Some(View::Live(view)) = views.one(conn, waiter)?
                 && self.wants(&view.kind)

@@ -34,12 +34,12 @@ struct Stored {
     #[serde(flatten)]
     spec: NodeSpec,
     #[serde(flatten)]
-    own: Own,
+    of_worker: WorkerFields,
 }
 
 /// What the text of a description has only for a worker.
 #[derive(Clone, Default, Serialize, Deserialize)]
-struct Own {
+struct WorkerFields {
     /// The hash of its secret.
     #[serde(default)]
     secret: String,
@@ -53,8 +53,8 @@ impl<'de> Deserialize<'de> for Stored {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = <&RawValue>::deserialize(from)?.get();
         let spec = serde_json::from_str(text).map_err(D::Error::custom)?;
-        let own = serde_json::from_str(text).map_err(D::Error::custom)?;
-        Ok(Self { spec, own })
+        let of_worker = serde_json::from_str(text).map_err(D::Error::custom)?;
+        Ok(Self { spec, of_worker })
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) fn join(batch: &Batch<'_>, new: &NewWorker, status: &str) -> Result<W
     let live = named(batch, name)?;
     let stored = live.as_ref().map(|live| match &live.worker {
         // Only the same worker may repair a text that cannot be read, and its secret is in that text.
-        Some(Ok(stored)) => Holder::Worker(&stored.own.secret),
+        Some(Ok(stored)) => Holder::Worker(&stored.of_worker.secret),
         Some(Err(_)) | None => Holder::Node,
     });
     if let (Registration::Again, Some(live)) = (worker::register(new, stored)?, &live)
@@ -150,7 +150,7 @@ pub(super) fn join(batch: &Batch<'_>, new: &NewWorker, status: &str) -> Result<W
     }
     let stored = Stored {
         spec: new.spec.clone(),
-        own: Own {
+        of_worker: WorkerFields {
             secret: new.secret.clone(),
             speaker: Speaker::default(),
         },
@@ -163,8 +163,8 @@ pub(super) fn join(batch: &Batch<'_>, new: &NewWorker, status: &str) -> Result<W
 fn record(lease: Lease, status: NodeStatus, stored: Stored) -> WorkerRecord {
     WorkerRecord {
         status,
-        speaker: stored.own.speaker,
-        ..WorkerRecord::new(lease, stored.spec, stored.own.secret)
+        speaker: stored.of_worker.speaker,
+        ..WorkerRecord::new(lease, stored.spec, stored.of_worker.secret)
     }
 }
 
@@ -238,8 +238,8 @@ pub(super) fn speak(batch: &Batch<'_>, lease: &Lease, speaker: &Speaker) -> Resu
     let live = numbered(batch, lease)?;
     let mut granted = live.lease.clone();
     let mut stored = stored(live, lease)?;
-    if worker::speaks(&lease.node, &stored.own.speaker, speaker)? {
-        stored.own.speaker.clone_from(speaker);
+    if worker::speaks(&lease.node, &stored.of_worker.speaker, speaker)? {
+        stored.of_worker.speaker.clone_from(speaker);
         write(batch, lease.id, &stored)?;
     }
     granted.speaker = Some(speaker.clone());
@@ -275,7 +275,7 @@ pub(super) fn claims_nothing(batch: &Batch<'_>, lease: &Lease) -> Sql<Option<Err
         Ok(live) => {
             let stored = stored(live, lease);
             let checked =
-                stored.and_then(|stored| worker::check_speaker(lease, &stored.own.speaker));
+                stored.and_then(|stored| worker::check_speaker(lease, &stored.of_worker.speaker));
             Ok(checked.err())
         }
         Err(Stop::Refused(error)) => Ok(Some(error)),

@@ -18,11 +18,11 @@ use super::{
     claim_cache::ClaimCache,
     copied,
     counts::Kinds,
+    dependencies,
     errors::{self, Stop},
     jobs::{Intake, Job, Jobs, Load, Message, Work, stopped},
     lease, limits,
     open_files::OpenFiles,
-    waits,
     wake::CommitNotifier,
     wal::Wal,
 };
@@ -361,7 +361,7 @@ fn work(setup: &Setup, intake: &mut Intake, kept: &Kept, jobs: &mut Jobs) -> Sql
     if intake.reaps {
         kept.lines.look(&mut batch)?;
     }
-    waits::settle(&mut batch)?;
+    dependencies::settle(&mut batch)?;
     batch.finish()
 }
 

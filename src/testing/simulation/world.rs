@@ -11,7 +11,7 @@ pub(super) use crate::runner::due::Moment;
 use crate::{
     clock::Clock,
     handler::MissingState,
-    runner::commit,
+    runner::store_answers,
     store::{Commit, Coordinator, Lease, NodeSpec, Store, memory::MemoryStore},
     testing::ManualClock,
 };
@@ -129,6 +129,6 @@ impl World {
                 return None;
             }
         }
-        Some(commit::input_of(&task, answer))
+        Some(store_answers::input_of(&task, answer))
     }
 }

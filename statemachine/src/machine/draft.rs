@@ -70,7 +70,7 @@ impl Draft {
     }
 
     /// Applies a command that does not stop the running handler, and settles the command.
-    pub(super) fn apply_beside(&mut self, waiting: Waiting) {
+    pub(super) fn apply_while_running(&mut self, waiting: Waiting) {
         let code = self.state.code();
         self.steps.push(Step {
             message: waiting.command.command.kind(),

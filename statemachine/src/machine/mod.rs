@@ -48,7 +48,7 @@ pub use self::io::{
 };
 use self::{
     pace::Pace,
-    phase::{Ask, Beside, Cause, Phase, Waiting},
+    phase::{Ask, Cause, Phase, SideWrites, Waiting},
     signals::Signals,
 };
 use crate::{
@@ -151,7 +151,7 @@ impl Machine {
     /// ```
     pub fn adopt(config: Config, state: TaskState, took: u64) -> Self {
         let mut machine = Self::new(config, state, false);
-        machine.phase = Phase::Running(Beside::default());
+        machine.phase = Phase::Running(SideWrites::default());
         machine.took = took;
         machine.has_run = true;
         machine.run = Some(machine.state.current_run());
@@ -299,7 +299,7 @@ impl Machine {
         match self.state.status {
             TaskStatus::Runnable => {
                 self.pace.starts(env.elapsed);
-                self.phase = Phase::Running(Beside::default());
+                self.phase = Phase::Running(SideWrites::default());
                 self.has_run = true;
                 self.progress = Some(None);
                 // A run that is named already was sent by a process that is lost, and did not start: the same run is

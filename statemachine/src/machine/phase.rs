@@ -15,9 +15,9 @@ pub(super) enum Phase {
     /// No handler runs and no write is under way: a short sleep, or a wait before the next run.
     Idle,
     /// The handler runs.
-    Running(Beside),
+    Running(SideWrites),
     /// The handler was aborted and has not ended yet.
-    Aborting(Beside),
+    Aborting(SideWrites),
     /// The handler has ended while a write was under way. Its end is settled after that write.
     Ended {
         /// The write that is under way.
@@ -33,7 +33,7 @@ pub(super) enum Phase {
 
 /// The writes while a handler has not ended.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Beside {
+pub(super) struct SideWrites {
     /// The write that is under way.
     pub(super) write: Option<SideWrite>,
     /// The checkpoints and replies that are queued behind that write.
@@ -138,7 +138,7 @@ impl Waiting {
 /// A write whose result the store has reported, by the phase in which it was sent.
 pub(super) enum Answered {
     /// The handler still runs.
-    Beside(SideWrite),
+    SideWrite(SideWrite),
     /// The handler has ended in the meantime; the cause is settled next.
     Ended(SideWrite, Cause),
     Settling(Settling),
@@ -149,8 +149,8 @@ impl Phase {
     /// until the caller sets the next one.
     pub(super) fn answered(&mut self) -> Option<Answered> {
         match self {
-            Self::Running(beside) | Self::Aborting(beside) => {
-                beside.write.take().map(Answered::Beside)
+            Self::Running(side) | Self::Aborting(side) => {
+                side.write.take().map(Answered::SideWrite)
             }
             Self::Ended { .. } | Self::Storing(_) => match mem::replace(self, Self::Done) {
                 Self::Ended { write, cause } => Some(Answered::Ended(write, cause)),
@@ -164,7 +164,7 @@ impl Phase {
     /// Returns whether a write is under way.
     pub(super) fn is_storing(&self) -> bool {
         match self {
-            Self::Running(beside) | Self::Aborting(beside) => beside.write.is_some(),
+            Self::Running(side) | Self::Aborting(side) => side.write.is_some(),
             Self::Ended { .. } | Self::Storing(_) => true,
             Self::Fresh | Self::Idle | Self::Done => false,
         }

@@ -22,17 +22,17 @@ impl Machine {
 
     pub(super) fn finish_run(&mut self, cause: Cause, env: Env, out: &mut Vec<Effect>) {
         let report = self.numbered.take().map(Report::new);
-        let (Phase::Running(beside) | Phase::Aborting(beside)) = &mut self.phase else {
+        let (Phase::Running(side) | Phase::Aborting(side)) = &mut self.phase else {
             return;
         };
-        let beside = mem::take(beside);
+        let side = mem::take(side);
         (self.run, self.report) = (None, report);
         self.disarm_grace(out);
         self.disarm_deadline(out);
-        for next in beside.next {
+        for next in side.next {
             out.push(refused(next.ticket, "the handler has returned"));
         }
-        match beside.write {
+        match side.write {
             // The handler dropped a checkpoint and returned. Only one write is sent at a time, so its
             // end waits. No command is delivered to the handler any more, and nothing aborts it.
             Some(write) => self.phase = Phase::Ended { write, cause },
@@ -59,7 +59,7 @@ impl Machine {
     /// Accepts a write that the running handler asks for.
     pub(super) fn ask(&mut self, asked: Asked, env: Env, out: &mut Vec<Effect>) {
         let ticket = asked.ticket;
-        let Phase::Running(beside) = &mut self.phase else {
+        let Phase::Running(side) = &mut self.phase else {
             let why = "the handler is being stopped; return a message instead";
             return out.push(refused(ticket, why));
         };
@@ -74,36 +74,40 @@ impl Machine {
         if let Some(why) = unfit {
             return out.push(refused(ticket, why));
         }
-        if beside.write.is_none() {
-            return self.write_beside(Some(asked), env, out);
+        if side.write.is_none() {
+            return self.write_while_running(Some(asked), env, out);
         }
         let is_checkpoint = |asked: &Asked| matches!(asked.what, Ask::Checkpoint(_));
         if is_checkpoint(&asked)
-            && let Some(older) = beside.next.back_mut().filter(|older| is_checkpoint(older))
+            && let Some(older) = side.next.back_mut().filter(|older| is_checkpoint(older))
         {
             // The handler stopped waiting for the older checkpoint: the newer data replaces it.
             let older = mem::replace(older, asked);
             return out.push(refused(older.ticket, "a newer checkpoint took its place"));
         }
-        beside.next.push_back(asked);
+        side.next.push_back(asked);
     }
 
     /// Stores the progress of the running handler if the durable one differs.
     pub(super) fn keep_progress(&mut self, env: Env, out: &mut Vec<Effect>) {
-        let Phase::Running(beside) = &self.phase else {
+        let Phase::Running(side) = &self.phase else {
             return;
         };
         let reported = self.progress.as_ref();
-        if beside.write.is_none()
-            && reported.is_some_and(|reported| *reported != self.state.progress)
+        if side.write.is_none() && reported.is_some_and(|reported| *reported != self.state.progress)
         {
-            self.write_beside(None, env, out);
+            self.write_while_running(None, env, out);
         }
     }
 
     /// Sends a write while the handler runs: what the handler asks for, and commands that do not
     /// stop it.
-    pub(super) fn write_beside(&mut self, asked: Option<Asked>, env: Env, out: &mut Vec<Effect>) {
+    pub(super) fn write_while_running(
+        &mut self,
+        asked: Option<Asked>,
+        env: Env,
+        out: &mut Vec<Effect>,
+    ) {
         let mut draft = Draft::new(&self.state);
         let (mut ticket, mut has_data) = (None, false);
         if let Some(Asked {
@@ -118,7 +122,7 @@ impl Machine {
             };
             if let Err(why) = self.add_asked(what, &mut draft, env.now) {
                 out.push(refused(of, why));
-                return self.go_on_beside(env, out);
+                return self.next_side_write(env, out);
             }
             if let Some(report) = report {
                 draft.state.report = Some(Box::new(report));
@@ -135,12 +139,12 @@ impl Machine {
             }
             && let Some(front) = self.queue.pop_front()
         {
-            draft.apply_beside(front);
+            draft.apply_while_running(front);
         }
         self.settle_decided(&mut draft);
         let pending = self.persist(draft, out);
-        if let Phase::Running(beside) = &mut self.phase {
-            beside.write = Some(SideWrite { pending, ticket });
+        if let Phase::Running(side) = &mut self.phase {
+            side.write = Some(SideWrite { pending, ticket });
         }
         self.arm_grace(out);
     }
@@ -185,13 +189,13 @@ impl Machine {
     }
 
     /// Continues after a write that was sent while the handler ran.
-    pub(super) fn go_on_beside(&mut self, env: Env, out: &mut Vec<Effect>) {
-        let Phase::Running(beside) = &mut self.phase else {
+    pub(super) fn next_side_write(&mut self, env: Env, out: &mut Vec<Effect>) {
+        let Phase::Running(side) = &mut self.phase else {
             return;
         };
-        match beside.next.pop_front() {
-            Some(next) => self.write_beside(Some(next), env, out),
-            None if self.signals.has_decided() => self.write_beside(None, env, out),
+        match side.next.pop_front() {
+            Some(next) => self.write_while_running(Some(next), env, out),
+            None if self.signals.has_decided() => self.write_while_running(None, env, out),
             None => self.arm_grace(out),
         }
     }
@@ -236,7 +240,7 @@ impl Machine {
         });
         match self.phase {
             Phase::Running(_) if self.signals.has_decided() && !self.is_storing() => {
-                self.write_beside(None, env, out);
+                self.write_while_running(None, env, out);
             }
             // Only the wait before the next run changes.
             Phase::Idle if self.state.code() == StateKind::Runnable => {
@@ -336,7 +340,7 @@ impl Machine {
                 if front.command.command.aborts() {
                     self.abort(out);
                 } else if !self.is_storing() {
-                    self.write_beside(None, env, out);
+                    self.write_while_running(None, env, out);
                 }
                 // Otherwise the timer is armed again when the write under way is stored.
             }
@@ -345,8 +349,8 @@ impl Machine {
     }
 
     fn abort(&mut self, out: &mut Vec<Effect>) {
-        if let Phase::Running(beside) = &mut self.phase {
-            self.phase = Phase::Aborting(mem::take(beside));
+        if let Phase::Running(side) = &mut self.phase {
+            self.phase = Phase::Aborting(mem::take(side));
             out.push(Effect::Abort);
         }
     }

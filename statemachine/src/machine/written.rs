@@ -55,9 +55,9 @@ impl Machine {
     pub(super) fn stored(&mut self, env: Env, out: &mut Vec<Effect>) {
         match self.phase.answered() {
             None => {}
-            Some(Answered::Beside(write)) => {
+            Some(Answered::SideWrite(write)) => {
                 self.side_write_stored(write, out);
-                self.go_on_beside(env, out);
+                self.next_side_write(env, out);
             }
             Some(Answered::Ended(write, cause)) => {
                 self.side_write_stored(write, out);
@@ -96,7 +96,7 @@ impl Machine {
     ) {
         match self.phase.answered() {
             None => {}
-            Some(Answered::Beside(write)) => {
+            Some(Answered::SideWrite(write)) => {
                 let is_checkpoint = self.side_write_refused(write, reason, out);
                 if !is_checkpoint && self.handler_runs() {
                     self.refusals += 1;
@@ -104,7 +104,7 @@ impl Machine {
                         return self.lose(StopReason::LeaseLost, out);
                     }
                 }
-                self.go_on_beside(env, out);
+                self.next_side_write(env, out);
             }
             Some(Answered::Ended(write, cause)) => {
                 let is_checkpoint = self.side_write_refused(write, reason, out);
@@ -183,12 +183,12 @@ impl Machine {
     /// Ends without a write: aborts the handler, and reports the loss to its checkpoints.
     pub(super) fn lose(&mut self, reason: StopReason, out: &mut Vec<Effect>) {
         let (write, next) = match mem::replace(&mut self.phase, Phase::Done) {
-            Phase::Running(beside) => {
+            Phase::Running(side) => {
                 out.push(Effect::Signal(Signal::Stop(reason)));
                 out.push(Effect::Abort);
-                (beside.write, beside.next)
+                (side.write, side.next)
             }
-            Phase::Aborting(beside) => (beside.write, beside.next),
+            Phase::Aborting(side) => (side.write, side.next),
             Phase::Ended { write, .. } => (Some(write), VecDeque::new()),
             Phase::Idle => {
                 out.push(Effect::Disarm(Timer::Wake));

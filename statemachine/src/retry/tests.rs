@@ -135,9 +135,9 @@ fn what_a_stored_policy_leaves_out_has_its_default() {
 
 /// A policy with the defaults of the trait.
 #[derive(Debug)]
-struct Own;
+struct PolicyOfDefaults;
 
-impl RetryPolicy for Own {
+impl RetryPolicy for PolicyOfDefaults {
     fn decide(&self, _: &Failure<'_>) -> Decision {
         Decision::Fail
     }
@@ -152,7 +152,7 @@ fn a_policy_that_counts_no_attempts_reports_no_number_of_them() {
         now: one[0].timestamp,
         jitter: 0.5,
     };
-    assert_eq!(Own.left(&failure), None);
+    assert_eq!(PolicyOfDefaults.left(&failure), None);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_task_keeps_8_errors_or_as_many_as_its_policy_counts() {
         window: Duration::ZERO,
         sleep: Duration::ZERO,
     };
-    assert_eq!(Own.keeps(), 8);
+    assert_eq!(PolicyOfDefaults.keeps(), 8);
     for (policy, keeps) in [
         (Retry::Never, 8),
         (Retry::Abandoned, 8),

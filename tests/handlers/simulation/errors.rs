@@ -11,18 +11,18 @@ use windlass::{
 
 /// An error of a program, without a conversion.
 #[derive(Debug)]
-struct Own;
+struct OwnError;
 
-impl fmt::Display for Own {
+impl fmt::Display for OwnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("own")
     }
 }
 
-impl std::error::Error for Own {}
+impl std::error::Error for OwnError {}
 
-fn fails() -> Result<u64, Own> {
-    Err(Own)
+fn fails() -> Result<u64, OwnError> {
+    Err(OwnError)
 }
 
 /// Fails with an error of the standard library, one of a crate, and the one above.
@@ -48,7 +48,7 @@ async fn untyped(task: TaskContext) -> Result<Message, BoxError> {
     Ok(Message::complete_with(number(&text)?))
 }
 
-async fn own_error(task: TaskContext) -> Result<Message, Own> {
+async fn own_error(task: TaskContext) -> Result<Message, OwnError> {
     match task.props::<String>().as_deref() {
         Ok("7") => Ok(Message::complete_with(7)),
         _ => Ok(Message::complete_with(fails()?)),
@@ -67,7 +67,7 @@ async fn output(task: TaskContext<Parse>) -> Result<u64, BoxError> {
     }
 }
 
-async fn output_or_own(task: TaskContext<Parse>) -> Result<u64, Own> {
+async fn output_or_own(task: TaskContext<Parse>) -> Result<u64, OwnError> {
     if task.job().0 == "7" { Ok(7) } else { fails() }
 }
 

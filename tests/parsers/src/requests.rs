@@ -25,7 +25,7 @@ const MOST: usize = 16 << 20;
 const PROPS: &str = r#"{"to":["ann",{"n":1.50}],"n":12345678901234567890123,"a/b":{"m~n":null}}"#;
 
 /// A server on a store of its own.
-struct Desk {
+struct TestServer {
     router: Router,
     secret: String,
 }
@@ -51,12 +51,12 @@ pub fn check(input: &[u8]) -> bool {
 }
 
 async fn exchange(method: &str, path: &str, body: &str) -> bool {
-    let desk = Desk::new().await;
-    let Some(request) = desk.request(method, path, body.to_owned()) else {
+    let server = TestServer::new().await;
+    let Some(request) = server.request(method, path, body.to_owned()) else {
         return false;
     };
-    let before = desk.task().await;
-    let (status, kind, answer) = desk.send(request).await;
+    let before = server.task().await;
+    let (status, kind, answer) = server.send(request).await;
     let shown = format!("{method} {path}: {status} {answer}");
     assert!(
         !status.is_server_error() || status == StatusCode::NOT_IMPLEMENTED,
@@ -77,11 +77,11 @@ async fn exchange(method: &str, path: &str, body: &str) -> bool {
         text("code") != "invalid" || !text("field").is_empty(),
         "{shown}"
     );
-    assert_eq!(desk.task().await, before, "{shown}");
+    assert_eq!(server.task().await, before, "{shown}");
     false
 }
 
-impl Desk {
+impl TestServer {
     async fn new() -> Self {
         let store = Store::open("memory:").await.unwrap();
         let task = NewTask::new("k").id("a").props_json(PROPS);

@@ -207,7 +207,7 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
     settle(scene, settings.settle).await?;
     scene.traffic.hear_nodes(settings.ttl * 4).await?;
     let world = scene.end(settings.settle).await?;
-    scene.judge(&world)?;
+    scene.check(&world)?;
     if settings.stops == 0 && settings.ground != Ground::Etcd(3) {
         in_time(&world, settings.ttl)?;
     }

@@ -241,7 +241,7 @@ impl Scene {
     /// # Errors
     ///
     /// The report of what does not hold.
-    pub fn judge(&self, world: &World) -> Result<(), BoxError> {
+    pub fn check(&self, world: &World) -> Result<(), BoxError> {
         let violations = match self.ground {
             Ground::Split => invariants::check_split(world),
             Ground::File | Ground::Etcd(_) => invariants::check_all(world),

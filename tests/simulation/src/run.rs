@@ -37,7 +37,7 @@ use self::{
     driver::Driver,
     idle::Idle,
     memory::Memory,
-    remote::{Desks, Ledger},
+    remote::{Ledger, WorkerServers},
 };
 use crate::{
     faults::{self, Fault, What},
@@ -209,7 +209,7 @@ struct Shared {
     /// The memory store, in a run on it.
     memory: Option<Memory>,
     trace: Trace,
-    desks: Desks,
+    worker_servers: WorkerServers,
     ledger: Ledger,
     lines: Lines,
     phase: Arc<AtomicU8>,

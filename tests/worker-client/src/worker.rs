@@ -138,7 +138,7 @@ impl Worker {
             let sent = Instant::now();
             let answer = self.post("/v1/workers", &body, PATIENCE);
             let known = matches!(&answer.1, Ok(answer) if answer.status == 409);
-            let Next::Answered(text) = self.judge(answer) else {
+            let Next::Answered(text) = self.next_step(answer) else {
                 if known {
                     thread::sleep(PAUSE);
                 }
@@ -173,7 +173,7 @@ impl Worker {
                 let path = format!("/v1/workers/{}/exchange", state.worker);
                 (path, wait, (seq, body))
             };
-            let next = self.judge(self.post(&path, &body, wait + PATIENCE));
+            let next = self.next_step(self.post(&path, &body, wait + PATIENCE));
             let answer = match &next {
                 Next::Answered(text) => self.read::<Exchanged>(text),
                 _ => None,
@@ -209,7 +209,7 @@ impl Worker {
                 });
                 (format!("/v1/workers/{}/report", state.worker), seq, body)
             };
-            let next = self.judge(self.post(&path, &body, PATIENCE));
+            let next = self.next_step(self.post(&path, &body, PATIENCE));
             let answer = match &next {
                 Next::Answered(text) => self.read::<Reported>(text),
                 _ => None,
@@ -257,7 +257,7 @@ impl Worker {
     }
 
     /// Decides what follows an answer, or none.
-    fn judge(&self, (lease, answer): (u64, io::Result<Answer>)) -> Next {
+    fn next_step(&self, (lease, answer): (u64, io::Result<Answer>)) -> Next {
         let Ok(answer) = answer else {
             self.next_server();
             thread::sleep(PAUSE);

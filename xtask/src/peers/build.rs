@@ -8,14 +8,14 @@ use std::{
 };
 
 use super::{
-    Left, attended,
+    StepResult, attended,
     catalog::{MODULES, Module, Program},
 };
 use crate::{cargo, root, run, tools};
 
 pub(super) struct Programs {
     target: PathBuf,
-    built: HashMap<Program, Left<PathBuf>>,
+    built: HashMap<Program, StepResult<PathBuf>>,
 }
 
 impl Programs {
@@ -27,7 +27,7 @@ impl Programs {
     }
 
     /// Returns the executable of a program.
-    pub(super) fn get(&mut self, program: Program) -> Left<PathBuf> {
+    pub(super) fn get(&mut self, program: Program) -> StepResult<PathBuf> {
         if let Some(built) = self.built.get(program) {
             return built.clone();
         }
@@ -36,7 +36,7 @@ impl Programs {
         built
     }
 
-    fn build(&self, program: Program) -> Left<PathBuf> {
+    fn build(&self, program: Program) -> StepResult<PathBuf> {
         let folder = root().join("benches/peers").join(program);
         if folder.join("go.mod").is_file() {
             return self.build_go(program, &folder);
@@ -60,7 +60,7 @@ impl Programs {
     }
 
     /// Go completes copies of go.mod and go.sum: the lines of a module that a proxy may refuse are in neither.
-    fn build_go(&self, program: Program, folder: &Path) -> Left<PathBuf> {
+    fn build_go(&self, program: Program, folder: &Path) -> StepResult<PathBuf> {
         let built = self.target.join("go");
         let copied = |kind: &str| {
             let copy = built.join(format!("{program}.{kind}"));

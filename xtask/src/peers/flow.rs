@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use super::{
-    Left,
+    StepResult,
     build::Programs,
     catalog::Contender,
     options::Options,
@@ -29,14 +29,14 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    pub(super) fn measure(&mut self, report: &mut Report) -> Left<()> {
+    pub(super) fn measure(&mut self, report: &mut Report) -> StepResult<()> {
         for slots in SLOTS {
             self.with_slots(slots, report)?;
         }
         Ok(())
     }
 
-    fn with_slots(&mut self, slots: usize, report: &mut Report) -> Left<()> {
+    fn with_slots(&mut self, slots: usize, report: &mut Report) -> StepResult<()> {
         let mut values: BTreeMap<(usize, &str), Pair> = BTreeMap::new();
         let mut keep = |at: usize, measure: (usize, &'static str), value: f64| {
             values.entry(measure).or_default()[at].push(value);
@@ -87,7 +87,7 @@ impl Run<'_> {
     }
 
     /// A new store for a side.
-    pub(super) fn store(&mut self, side: Side) -> Left<Store> {
+    pub(super) fn store(&mut self, side: Side) -> StepResult<Store> {
         let folder = self.folder.join(side.program);
         Store::new(side, self.programs.get(side.program)?, folder)
     }
@@ -98,7 +98,7 @@ impl Run<'_> {
         slots: usize,
         round: usize,
         report: &mut Report,
-    ) -> Left<[[Figures; 2]; 2]> {
+    ) -> StepResult<[[Figures; 2]; 2]> {
         let sides = self.sides();
         let stores = [self.store(sides[0])?, self.store(sides[1])?];
         let counts = [self.options.tasks; 2];
@@ -136,7 +136,7 @@ impl Run<'_> {
         counts: [usize; 2],
         slots: usize,
         round: usize,
-    ) -> Left<[Figures; 2]> {
+    ) -> StepResult<[Figures; 2]> {
         let run = |at: usize| {
             stores[at].run(Work {
                 name,
@@ -155,7 +155,7 @@ impl Run<'_> {
     }
 
     /// Syncs for 1,000 submits, and for 1,000 drained tasks.
-    fn syncs(&mut self, tracer: &Tracer, side: Side, slots: usize) -> Left<[f64; 2]> {
+    fn syncs(&mut self, tracer: &Tracer, side: Side, slots: usize) -> StepResult<[f64; 2]> {
         let store = self.store(side)?;
         let calls = self.folder.join("calls");
         let mut count = TRACED.min(self.options.tasks);

@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    Left,
+    StepResult,
     flow::Run,
     program::figures,
     report::{NOT_DONE, Report},
@@ -41,7 +41,7 @@ struct Outcome {
     seconds: Option<f64>,
 }
 
-pub(super) fn measure(run: &mut Run<'_>, report: &mut Report) -> Left<()> {
+pub(super) fn measure(run: &mut Run<'_>, report: &mut Report) -> StepResult<()> {
     let mut outcomes: [Vec<Outcome>; 2] = Default::default();
     let mut spent = [Duration::ZERO; 2];
     for kill in 0..run.options.kills {
@@ -112,7 +112,7 @@ fn note(program: &str, outcomes: &[Outcome], spent: Duration) -> String {
 }
 
 /// Submits tasks, kills a worker that has run some of them, and starts another one.
-fn one(run: &mut Run<'_>, side: Side, kill: usize) -> Left<Outcome> {
+fn one(run: &mut Run<'_>, side: Side, kill: usize) -> StepResult<Outcome> {
     let store = run.store(side)?;
     let work = |name, limit| Work {
         name,
@@ -144,7 +144,7 @@ fn one(run: &mut Run<'_>, side: Side, kill: usize) -> Left<Outcome> {
 }
 
 /// Starts a worker and kills it when it has reported this many runs. Returns the time of the kill.
-fn killed(store: &Store, work: Work, runs: &Path, after: usize) -> Left<Instant> {
+fn killed(store: &Store, work: Work, runs: &Path, after: usize) -> StepResult<Instant> {
     let mut worker = store.command(work);
     let worker = worker
         .arg(format!("runs={}", runs.display()))
@@ -163,7 +163,7 @@ fn killed(store: &Store, work: Work, runs: &Path, after: usize) -> Left<Instant>
     }
 }
 
-fn until(worker: &mut Child, runs: &Path, after: usize) -> Left<()> {
+fn until(worker: &mut Child, runs: &Path, after: usize) -> StepResult<()> {
     let begun = Instant::now();
     while fs::metadata(runs).map_or(0, |m| m.len()) < after as u64 * LINE {
         if let Ok(Some(status)) = worker.try_wait() {
@@ -180,7 +180,7 @@ fn until(worker: &mut Child, runs: &Path, after: usize) -> Left<()> {
 }
 
 /// The tasks that are not in a file of runs, and those that are there more than once.
-fn counted(runs: &str) -> Left<[usize; 2]> {
+fn counted(runs: &str) -> StepResult<[usize; 2]> {
     let mut times: HashMap<usize, usize> = HashMap::new();
     for line in runs.lines() {
         let number = line.parse();
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_counted_by_task() -> Left<()> {
+    fn runs_are_counted_by_task() -> StepResult<()> {
         let all: String = (0..TASKS).map(|n| format!("{n:015}\n")).collect();
         assert_eq!(counted(&all)?, [0, 0]);
         assert_eq!(counted(&format!("{all}{:015}\n{:015}\n", 7, 7))?, [0, 1]);

@@ -1,7 +1,7 @@
 //! The time from a submit to the start of the handler on an idle worker, of windlass and one peer, in rounds.
 
 use super::{
-    Left,
+    StepResult,
     flow::Run,
     report::Report,
     rounds::{Pair, order},
@@ -17,7 +17,7 @@ const MEASURES: [&str; 2] = [
     "submit to start on an idle worker, p99 ms",
 ];
 
-pub(super) fn measure(run: &mut Run<'_>, report: &mut Report) -> Left<()> {
+pub(super) fn measure(run: &mut Run<'_>, report: &mut Report) -> StepResult<()> {
     let seconds = if run.options.quick { 2 } else { 5 };
     let work = Work {
         name: "lateness",

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command, thread, time:
 use windlass_etcd_cluster::{Cluster, cluster::Setup};
 
 use super::{
-    Left,
+    StepResult,
     build::Programs,
     catalog::Contender,
     options::Options,
@@ -118,7 +118,7 @@ fn settled(etcd: &Cluster) -> Result<f64, Box<dyn std::error::Error + Send + Syn
 }
 
 impl Run<'_> {
-    pub(super) fn measure(&mut self, report: &mut Report) -> Left<()> {
+    pub(super) fn measure(&mut self, report: &mut Report) -> StepResult<()> {
         let steps = steps();
         let mut values: BTreeMap<(usize, usize), Pair> = BTreeMap::new();
         for round in 0..self.options.rounds {
@@ -151,7 +151,7 @@ impl Run<'_> {
     }
 
     /// The memory of etcd with sleeping tasks. What a task adds is the difference to an etcd with one.
-    pub(super) fn sleepers(&mut self, report: &mut Report) -> Left<()> {
+    pub(super) fn sleepers(&mut self, report: &mut Report) -> StepResult<()> {
         let count = self.options.sleepers.min(SLEEPERS);
         let step = Step {
             job: "sleepers",
@@ -173,7 +173,7 @@ impl Run<'_> {
     }
 
     /// The resident set of an etcd with `count` sleeping tasks, for the rows [`RESIDENT`].
-    fn resident(&mut self, step: &Step, at: usize, count: usize) -> Left<[f64; 4]> {
+    fn resident(&mut self, step: &Step, at: usize, count: usize) -> StepResult<[f64; 4]> {
         let mut etcd = self.etcd()?;
         self.figures(step, at, count, &etcd.url("sleepers"))?;
         let resident = settled;
@@ -200,7 +200,13 @@ impl Run<'_> {
     }
 
     /// Runs a step: of windlass (0), or of the peer (1).
-    fn figures(&mut self, step: &Step, at: usize, count: usize, store: &str) -> Left<Figures> {
+    fn figures(
+        &mut self,
+        step: &Step,
+        at: usize,
+        count: usize,
+        store: &str,
+    ) -> StepResult<Figures> {
         let program = [self.contender.jobs.windlass(), self.contender.program][at];
         let (count, limit) = match self.options.quick {
             true if step.job != "sleepers" => (50, 1),
@@ -231,7 +237,7 @@ impl Run<'_> {
     }
 
     /// One member on the disk of the other files, with the options that docs/operate/operations-etcd.md advises.
-    fn etcd(&self) -> Left<Cluster> {
+    fn etcd(&self) -> StepResult<Cluster> {
         let servers = tools::etcds(&root())?;
         let program = servers.first().ok_or("no etcd was found")?.clone();
         let arguments = [
@@ -252,7 +258,7 @@ impl Run<'_> {
 }
 
 /// Stops an etcd and removes its files.
-fn end(etcd: Cluster) -> Left<()> {
+fn end(etcd: Cluster) -> StepResult<()> {
     let folder = etcd.folder().to_owned();
     drop(etcd);
     fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))

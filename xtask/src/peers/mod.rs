@@ -47,7 +47,7 @@ pub(crate) use attended::{CHORE, tidy};
 const HELP: &str = include_str!("help.txt");
 
 /// Why a peer or a measure is left out: the error text of a step.
-type Left<T> = Result<T, String>;
+type StepResult<T> = Result<T, String>;
 
 pub(crate) fn bench(args: &[String]) -> Result<(), String> {
     if let [topic, rest @ ..] = args

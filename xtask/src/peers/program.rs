@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::Left;
+use super::StepResult;
 
 /// The parameters of a job (`benches/peers/README.md`).
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +70,7 @@ pub(super) struct Figures {
 
 impl Figures {
     /// Reads the last line of the output.
-    pub(super) fn parse(output: &str) -> Left<Self> {
+    pub(super) fn parse(output: &str) -> StepResult<Self> {
         let line = output.lines().last().unwrap_or_default();
         let wrong = |what: &str| format!("it printed no {what}: {line}");
         let value: Value = serde_json::from_str(line).map_err(|_| wrong("figures"))?;
@@ -112,7 +112,7 @@ impl Figures {
 const GRACE: Duration = Duration::from_secs(120);
 
 /// Runs a command that ends with a line of figures. One that takes too long is killed.
-pub(super) fn figures(command: &mut Command, limit: u64) -> Left<Figures> {
+pub(super) fn figures(command: &mut Command, limit: u64) -> StepResult<Figures> {
     let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_has_the_figures() -> Left<()> {
+    fn the_last_line_has_the_figures() -> StepResult<()> {
         let text = "noise\n{\"done\": 10, \"seconds\": 2.0, \"processor_seconds\": 0.5, \"facts\": {\"a\": \"b\"}}\n";
         let figures = Figures::parse(text)?;
         assert_eq!((figures.per_second(), figures.micros()), (5.0, 50_000.0));

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Left, catalog::Serves};
+use super::{StepResult, catalog::Serves};
 use crate::tools;
 
 /// How long the server has to listen.
@@ -23,7 +23,12 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts the server of a peer and waits until it listens.
-    pub(super) fn start(serves: Serves, peer: &Path, folder: &Path, setting: &str) -> Left<Self> {
+    pub(super) fn start(
+        serves: Serves,
+        peer: &Path,
+        folder: &Path,
+        setting: &str,
+    ) -> StepResult<Self> {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = port.map_err(|e| format!("no free port: {e}"))?.port();
         let address = format!("127.0.0.1:{port}");
@@ -96,7 +101,7 @@ impl Drop for Server {
 }
 
 /// Redis with an append-only log that is synced `always`, or `everysec`.
-fn redis(port: u16, folder: &Path, fsync: &str) -> Left<Command> {
+fn redis(port: u16, folder: &Path, fsync: &str) -> StepResult<Command> {
     let mut server = Command::new(tools::redis()?);
     server
         .args(["--bind", "127.0.0.1", "--port", &port.to_string()])

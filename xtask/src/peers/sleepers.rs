@@ -1,7 +1,7 @@
 //! The memory of an idle worker of windlass and one peer, beside jobs that are due in a year.
 
 use super::{
-    Left,
+    StepResult,
     catalog::Serves,
     flow::Run,
     program::Memory,
@@ -24,7 +24,7 @@ struct Asleep {
     memory: Memory,
 }
 
-pub(super) fn measure(run: &mut Run<'_>, report: &mut Report) -> Left<()> {
+pub(super) fn measure(run: &mut Run<'_>, report: &mut Report) -> StepResult<()> {
     let mut values: [Pair; 6] = Default::default();
     for (at, side) in run.sides().into_iter().enumerate() {
         let one = asleep(run, side, 1, report)?;
@@ -59,7 +59,7 @@ fn figures(one: Asleep, all: Asleep) -> [f64; 6] {
 }
 
 /// Submits jobs that are due in a year, and starts a worker beside them.
-fn asleep(run: &mut Run<'_>, side: Side, jobs: usize, report: &mut Report) -> Left<Asleep> {
+fn asleep(run: &mut Run<'_>, side: Side, jobs: usize, report: &mut Report) -> StepResult<Asleep> {
     let store = run.store(side)?;
     let limit = if run.options.quick {
         QUICK_LIMIT

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Left,
+    StepResult,
     catalog::{Program, Serves},
     program::{Figures, Job, figures},
     server::Server,
@@ -40,7 +40,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    pub(super) fn new(side: Side, executable: PathBuf, folder: PathBuf) -> Left<Self> {
+    pub(super) fn new(side: Side, executable: PathBuf, folder: PathBuf) -> StepResult<Self> {
         fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let start = |serves| Server::start(serves, &executable, &folder, side.setting);
         let server = side.serves.map(start);
@@ -73,7 +73,7 @@ impl Store {
     }
 
     /// Runs a job. The processor time is that of the program and of its server.
-    pub(super) fn run(&self, work: Work) -> Left<Figures> {
+    pub(super) fn run(&self, work: Work) -> StepResult<Figures> {
         let used = || self.server.as_ref().map_or(0.0, Server::used);
         let before = used();
         let mut figures =
@@ -88,7 +88,7 @@ impl Store {
         work: Work,
         tracer: &Tracer,
         calls: &Path,
-    ) -> Left<(Figures, usize)> {
+    ) -> StepResult<(Figures, usize)> {
         let attached = self
             .server
             .as_ref()

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::Left;
+use super::StepResult;
 
 /// The calls that sync a file.
 const CALLS: &str = "fsync,fdatasync,sync_file_range,msync";
@@ -18,7 +18,7 @@ const CALLS: &str = "fsync,fdatasync,sync_file_range,msync";
 pub(super) struct Tracer(());
 
 impl Tracer {
-    pub(super) fn find() -> Left<Self> {
+    pub(super) fn find() -> StepResult<Self> {
         let mut probe = Command::new("strace");
         probe.args(["-f", "-o", "/dev/null", "true"]);
         probe.stdout(Stdio::null()).stderr(Stdio::null());
@@ -40,7 +40,7 @@ impl Tracer {
     }
 
     /// Traces a server that runs, until [`Tracer::detach`].
-    pub(super) fn attach(&self, processes: &[u32], calls: &Path) -> Left<Child> {
+    pub(super) fn attach(&self, processes: &[u32], calls: &Path) -> StepResult<Child> {
         let mut strace = Command::new("strace");
         strace.args([
             "-f",
@@ -73,7 +73,7 @@ impl Tracer {
     }
 
     /// Ends a tracer; its server continues.
-    pub(super) fn detach(&self, mut tracer: Child) -> Left<()> {
+    pub(super) fn detach(&self, mut tracer: Child) -> StepResult<()> {
         let id = tracer.id().to_string();
         let killed = Command::new("kill").args(["-INT", &id]).status();
         killed
@@ -83,7 +83,7 @@ impl Tracer {
     }
 
     /// The number of calls in the file.
-    pub(super) fn count(&self, calls: &Path) -> Left<usize> {
+    pub(super) fn count(&self, calls: &Path) -> StepResult<usize> {
         let text = fs::read_to_string(calls).map_err(|e| format!("{}: {e}", calls.display()))?;
         Ok(count(&text))
     }

@@ -48,8 +48,8 @@ const MUTANTS: &[Mutant] = &[
         edits: &[edit(
             "src/workers/task.rs",
             2,
-            "Verdict::Fine",
-            "Verdict::Dropped",
+            "Reconciled::Fine",
+            "Reconciled::Dropped",
         )],
         test: "servers::a_claim_whose_answer_is_lost_comes_again",
     },
@@ -63,7 +63,7 @@ const MUTANTS: &[Mutant] = &[
         edits: &[edit(
             "src/workers/exchange.rs",
             1,
-            "self.read_newer(desk, worker, ids, request.seq).await?",
+            "self.read_newer(service, worker, ids, request.seq).await?",
             "drop::<Vec<TaskId>>(ids)",
         )],
         test: "speakers::a_run_of_another_server_is_not_lost",
@@ -112,9 +112,9 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "claims-not-read-by-a-new-speaker",
         edits: &[edit(
-            "src/workers/turn.rs",
+            "src/workers/machines.rs",
             1,
-            "self.hold(desk, worker, claimed)",
+            "self.hold(service, worker, claimed)",
             "drop(claimed)",
         )],
         test: "servers::another_server_sends_a_claim_whose_answer_was_lost",
@@ -122,9 +122,9 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "stale-request-handled",
         edits: &[
-            edit("src/workers/turn.rs", 1, "seq <= self.seq", "false"),
+            edit("src/workers/machines.rs", 1, "seq <= self.seq", "false"),
             edit(
-                "src/workers/turn.rs",
+                "src/workers/machines.rs",
                 1,
                 "seq <= record.speaker.seq",
                 "false",
@@ -145,10 +145,10 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "answered-command-carried-out-again",
         edits: &[edit(
-            "src/workers/turn.rs",
+            "src/workers/machines.rs",
             1,
-            "desk.pending_orders(worker.lease.id).await",
-            "Ok(desk.hall().orders(worker.lease.id))",
+            "service.pending_orders(worker.lease.id).await",
+            "Ok(service.dispatcher().orders(worker.lease.id))",
         )],
         test: "speakers::an_answered_command_is_not_carried_out_by_the_next_server",
     },

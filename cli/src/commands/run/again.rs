@@ -6,7 +6,7 @@ use windlass::{StateKind, Task, store::TaskRecord};
 use super::{
     batch::Batch,
     entry::{BATCH, Entry},
-    inputs,
+    input_files,
     same_work::is_same_kind,
 };
 
@@ -119,7 +119,7 @@ fn never_ran(record: &TaskRecord) -> bool {
 pub(super) fn different_options(line: &Task, task: &Task) -> Vec<String> {
     let labels = |task: &Task| -> Vec<(String, String)> {
         let own = task.labels.iter();
-        let own = own.filter(|(name, _)| ![BATCH, inputs::LABEL].contains(&name.as_str()));
+        let own = own.filter(|(name, _)| ![BATCH, input_files::LABEL].contains(&name.as_str()));
         own.map(|(name, value)| (name.clone(), value.clone()))
             .collect()
     };

@@ -19,13 +19,13 @@ use super::{
     entry::BATCH,
     idle::Idle,
     live::Live,
-    named::Named,
+    named_tasks::NamedTasks,
     printing::Stops,
     report::Report,
     same_work::is_of_older_version,
     settings::Settings,
     source::Lines,
-    tally::{Failed, Left},
+    tally::{Failed, Unfinished},
 };
 use crate::{
     exit::{Exit, Failure},
@@ -50,7 +50,7 @@ pub(super) struct Batch {
     pub(super) client: Client,
     pub(super) hint: Hint,
     pub(super) report: Report,
-    pub(super) named: Named,
+    pub(super) named: NamedTasks,
     pub(super) name: String,
     /// Whether every line of the input was read.
     read_all: bool,
@@ -75,7 +75,7 @@ impl Batch {
     pub(super) fn new(
         client: Client,
         report: Report,
-        named: Named,
+        named: NamedTasks,
         name: &str,
         settings: Settings,
     ) -> Self {
@@ -380,7 +380,7 @@ impl Batch {
         } else {
             0
         };
-        let left = Left {
+        let left = Unfinished {
             lines: left,
             waiting,
             left_out,

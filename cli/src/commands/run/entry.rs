@@ -16,7 +16,7 @@ use windlass::{
 
 use super::{
     args::{Args, DEFAULT_RETRY},
-    inputs::{self, Inputs, Stamp},
+    input_files::{self, InputFiles, Stamp},
     names::{default_batch, slug},
     script::{Script, check_words, placed, shell_identity},
     words,
@@ -53,7 +53,7 @@ pub(super) struct Entry {
     /// Whether another task has its unique key. That task then counts as the task of the line.
     pub(super) has_stand_in: bool,
     /// The files that it reads.
-    inputs: Inputs,
+    inputs: InputFiles,
     /// Their times and sizes.
     pub(super) stamp: Option<Stamp>,
 }
@@ -70,7 +70,7 @@ impl Entry {
         if let Some(stamp) = &self.stamp {
             let digest = stamp.digest.clone();
             let labels = &mut self.submit.task.labels;
-            labels.insert(inputs::LABEL.to_owned(), digest);
+            labels.insert(input_files::LABEL.to_owned(), digest);
         }
     }
 }
@@ -229,10 +229,10 @@ impl Maker {
     }
 
     /// Returns the files of a line of `--each`: those of `--inputs`, or else the line itself.
-    fn inputs_of(&self, line: &[u8]) -> Inputs {
+    fn inputs_of(&self, line: &[u8]) -> InputFiles {
         let path = |name: &OsStr| Path::new(&self.cwd).join(name);
         if self.inputs.is_empty() {
-            return Inputs::Line(path(OsStr::from_bytes(line)));
+            return InputFiles::Line(path(OsStr::from_bytes(line)));
         }
         // An empty name turns off the line as an input file.
         let named = self.inputs.iter().filter(|name| !name.is_empty());
@@ -240,8 +240,8 @@ impl Maker {
             .map(|n| path(&placed(n, line).to_os_string()))
             .collect();
         match named.is_empty() {
-            true => Inputs::None,
-            false => Inputs::Named(named),
+            true => InputFiles::None,
+            false => InputFiles::Named(named),
         }
     }
 
@@ -315,7 +315,7 @@ impl Maker {
             let reason = "'batch' is set by --batch; leave it out";
             return Err(Invalid::new("labels", reason));
         }
-        if task.labels.contains_key(inputs::LABEL) {
+        if task.labels.contains_key(input_files::LABEL) {
             let reason = "'batch-inputs' is set by the files in 'inputs'; leave it out";
             return Err(Invalid::new("labels", reason));
         }
@@ -339,9 +339,13 @@ impl Maker {
 
     /// Returns the files in the field `inputs` of a task, from the folder in which its command
     /// runs.
-    fn inputs_of_task(&self, named: Option<Value>, at: Option<Folder>) -> Result<Inputs, Invalid> {
+    fn inputs_of_task(
+        &self,
+        named: Option<Value>,
+        at: Option<Folder>,
+    ) -> Result<InputFiles, Invalid> {
         let Some(named) = named else {
-            return Ok(Inputs::None);
+            return Ok(InputFiles::None);
         };
         let names: Vec<Word> = serde_json::from_value(named).map_err(|_| {
             let reason = "are not a list of file names; write them like [\"a.csv\",\"b.csv\"]";
@@ -349,7 +353,7 @@ impl Maker {
         })?;
         let cwd = Path::new(&self.cwd).join(at.and_then(|at| at.cwd).unwrap_or_default());
         let files = names.iter().map(|name| cwd.join(name.to_os_string()));
-        Ok(Inputs::Named(files.collect()))
+        Ok(InputFiles::Named(files.collect()))
     }
 
     /// Returns the props of a command, with the options as defaults.

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `source` | the source of the lines, and how often they can be read |
 //! | `entry` | the task of a line |
-//! | `inputs` | the files that a task reads, and whether they changed |
+//! | `input_files` | the files that a task reads, and whether they changed |
 //! | `names` | names that are the same when a call is repeated |
-//! | `named` | which tasks the node may claim |
+//! | `named_tasks` | which tasks the node may claim |
 //! | `words` | the words of a command template without a shell |
 //! | `script` | the places of a line in a script for sh |
 //! | `batch` | following the tasks to their end |
@@ -28,9 +28,9 @@ mod changed;
 mod entry;
 mod existing;
 mod idle;
-mod inputs;
+mod input_files;
 mod live;
-mod named;
+mod named_tasks;
 mod names;
 mod never;
 pub(crate) mod printing;
@@ -53,7 +53,7 @@ pub(crate) use self::{args::Args, entry::BATCH};
 use self::{
     batch::Batch,
     entry::Maker,
-    named::{Named, OfNamed},
+    named_tasks::{NamedOnly, NamedTasks},
     printing::{Printing, Settings},
     report::Report,
     screen::Screen,
@@ -135,7 +135,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         checked.lines,
         printing,
     );
-    let named = Named::default();
+    let named = NamedTasks::default();
     let mut batch = Batch::new(
         client.clone(),
         report,
@@ -163,7 +163,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         // The run claims only the tasks of its lines, and a schedule never ends.
         .without_schedules()
         .select("batch", maker.batch())
-        .balancer(OfNamed {
+        .balancer(NamedOnly {
             named,
             balancer: args.node.balancer.balancer.clone(),
         })

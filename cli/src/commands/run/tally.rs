@@ -150,7 +150,7 @@ impl Span {
 
 /// The unfinished tasks of a run.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct Unfinished {
     /// Lines whose tasks have not ended.
     pub(super) lines: u64,
     /// How many of them wait, by reason.

@@ -6,7 +6,7 @@ use windlass::TaskId;
 use super::{
     field::ClearArgs,
     run_args::{RunArgs, set},
-    spec::TimeArgs,
+    spec_args::TimeArgs,
 };
 use crate::{exit::Failure, input};
 

@@ -13,7 +13,7 @@ use super::{
     form::PlanForm,
     imported::{Imported, Matching, Wanted, Write},
     origin::{self, Origin},
-    spec::overlap,
+    spec_args::overlap,
     texts::{self, time_texts},
     zone,
 };

@@ -14,7 +14,7 @@ mod origin;
 mod run_args;
 mod select;
 mod show;
-mod spec;
+mod spec_args;
 mod steer;
 mod texts;
 mod trigger;
@@ -175,7 +175,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let client = global.existing().await?;
     let schedules = client.schedules();
     match args.command {
-        Ask::Update(args) => write::update(*args, (&client, &out, &global.hint())).await,
+        Ask::Update(args) => write::update(*args, &client, global).await,
         Ask::Pause(args) => steer::pause(args, &client, &out).await,
         Ask::Resume(args) => steer::resume(args, &client, &out).await,
         Ask::Trigger(args) => trigger::execute(args, &client, global).await,

@@ -14,7 +14,7 @@ use super::{
     field::{ClearArgs, notes_of},
     held::{ahead_text, commands_text, held_text},
     last::{code, left_out_text, run_text, without_run_text},
-    spec::{TimeArgs, read},
+    spec_args::{TimeArgs, read},
     texts::{self, TIMES, has_reboot, local, time_texts, work},
 };
 use crate::{

@@ -17,7 +17,7 @@ use super::{
     form::PlanForm,
     imported::fields,
     show::UPCOMING,
-    spec::{TimeArgs, read},
+    spec_args::{TimeArgs, read},
     texts::upcoming,
     zone,
 };
@@ -26,7 +26,6 @@ use crate::{
     exec,
     exit::{Exit, Failure},
     global::Global,
-    hint::Hint,
     output::Output,
     waiting::note_unhandled,
 };
@@ -76,7 +75,7 @@ pub(super) async fn create(args: NewArgs, global: &Global) -> Result<Exit, Failu
     if let Err(error) = created {
         return Err(taken(&client, &args.id, error).await);
     }
-    written((&client, &out, &global.hint()), &args.id, action).await
+    written(&client, global, &args.id, action).await
 }
 
 /// Prints a schedule that would be created.
@@ -140,8 +139,10 @@ pub(super) async fn taken(client: &Client, id: &TaskId, error: Error) -> Failure
 /// Changes the given fields of a schedule.
 pub(super) async fn update(
     mut args: UpdateArgs,
-    (client, out, hint): (&Client, &Output, &Hint),
+    client: &Client,
+    global: &Global,
 ) -> Result<Exit, Failure> {
+    let out = &global.out();
     let id = &args.fields.id.clone();
     if !args.has_options() {
         let text = format!(
@@ -184,15 +185,17 @@ pub(super) async fn update(
     for note in notes {
         out.note(format!("note: '{id}': {note}"));
     }
-    written((client, out, hint), id, action).await
+    written(client, global, id, action).await
 }
 
 /// Prints a schedule that was written, with its next time.
 async fn written(
-    (client, out, hint): (&Client, &Output, &Hint),
+    client: &Client,
+    global: &Global,
     id: &TaskId,
     action: &str,
 ) -> Result<Exit, Failure> {
+    let out = &global.out();
     let record = client
         .schedules()
         .get(id)
@@ -208,7 +211,7 @@ async fn written(
     };
     out.line(format!("{id}: {action}{next}"))?;
     if record.state == Some(StateKind::Paused) {
-        let resume = hint.on_task("schedule resume", id);
+        let resume = global.hint().on_task("schedule resume", id);
         out.note(format!(
             "note: the schedule is paused, and submits no run; `{resume}` starts it"
         ));
@@ -217,16 +220,18 @@ async fn written(
     let kinds = BTreeSet::from([Kind::new(schedule::KIND)?]);
     let then = "its runs are submitted when one starts";
     if !note_unhandled(client, out, &kinds, ("note", then)).await {
-        note_of_runs((client, out, hint), &record).await?;
+        note_of_runs(client, global, &record).await?;
     }
     Ok(Exit::Ok)
 }
 
 /// Notes that no node handles the kind of the runs, with a tip for a kind that seems to be a command.
 async fn note_of_runs(
-    (client, out, hint): (&Client, &Output, &Hint),
+    client: &Client,
+    global: &Global,
     record: &ScheduleRecord,
 ) -> Result<(), Failure> {
+    let out = &global.out();
     let Ok(spec) = &record.spec else {
         return Ok(());
     };
@@ -238,7 +243,7 @@ async fn note_of_runs(
         && run["props"].is_null()
         && let Some(words) = tip::command_of(kind.as_str())
     {
-        let update = hint.on_task("schedule update", &record.id);
+        let update = global.hint().on_task("schedule update", &record.id);
         out.note(format!(
             "tip: to run a command, write: {update} --kind {} {words}",
             exec::KIND

@@ -1,8 +1,8 @@
 //! `windlass worker-check`: holds a client of the protocol of remote workers to its rules.
 
-mod desk;
+mod catalog;
+mod every_request;
 mod http;
-mod judge;
 mod long_number;
 mod outages;
 mod refusals;
@@ -10,7 +10,7 @@ mod replaced;
 mod rules;
 mod scenarios;
 mod script;
-mod table;
+mod stand_in_store;
 mod task;
 mod unreadable;
 
@@ -86,9 +86,9 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn scenario(text: &str) -> Result<Scenario, String> {
-    let found = table::ALL.into_iter().find(|s| s.name == text);
+    let found = catalog::ALL.into_iter().find(|s| s.name == text);
     found.ok_or_else(|| {
-        let names: Vec<_> = table::ALL.iter().map(|s| s.name).collect();
+        let names: Vec<_> = catalog::ALL.iter().map(|s| s.name).collect();
         format!("'{text}' is no scenario; give one of {}", names.join(", "))
     })
 }
@@ -125,7 +125,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         command: args.command,
     };
     let scenarios = match args.scenario.is_empty() {
-        true => table::ALL.to_vec(),
+        true => catalog::ALL.to_vec(),
         false => args.scenario,
     };
     let jobs = match setup.listen.port() {
@@ -147,7 +147,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(if is_good { Exit::Ok } else { Exit::No })
 }
 
-fn print(lines: &[(&Scenario, Vec<desk::Broken>)], global: &Global) -> Result<(), Failure> {
+fn print(
+    lines: &[(&Scenario, Vec<stand_in_store::Broken>)],
+    global: &Global,
+) -> Result<(), Failure> {
     let mut all = Vec::new();
     for (scenario, broken) in lines {
         if broken.is_empty() {
@@ -185,13 +188,13 @@ fn print(lines: &[(&Scenario, Vec<desk::Broken>)], global: &Global) -> Result<()
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{rules, table};
+    use super::{catalog, rules};
 
     #[test]
     fn the_page_lists_every_scenario_and_every_rule() {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/worker-check.md");
         let page = fs::read_to_string(page).unwrap();
-        for scenario in table::ALL {
+        for scenario in catalog::ALL {
             assert!(
                 page.contains(&format!("| `{}` |", scenario.name)),
                 "{}",

@@ -8,10 +8,10 @@ use std::{
 use serde_json::json;
 
 use super::{
-    desk::{Ask, Desk, Door, TTL},
     rules::{OVER, Rule, SERVERS, TTL as TTL_RULE, WORKS},
     scenarios::{SLACK, sleeps},
     script::{Script, Treat},
+    stand_in_store::{Ask, Endpoint, StandInStore, TTL},
     task::End,
 };
 
@@ -22,38 +22,38 @@ pub(super) struct Killed {
 }
 
 impl Script for Killed {
-    fn begin(&mut self, desk: &mut Desk) {
-        desk.add(sleeps(3_000));
-        desk.add(json!({"do": "complete"}));
-        desk.tasks[1].is_ready = false;
+    fn begin(&mut self, store: &mut StandInStore) {
+        store.add(sleeps(3_000));
+        store.add(json!({"do": "complete"}));
+        store.tasks[1].is_ready = false;
     }
 
     fn servers(&self) -> (bool, bool) {
         (self.since.is_none(), true)
     }
 
-    fn treat(&mut self, desk: &mut Desk, ask: &Ask) -> Treat {
-        if ask.server == 1 && ask.path == Door::Register && self.since.is_some() {
-            desk.breaks(
+    fn treat(&mut self, store: &mut StandInStore, ask: &Ask) -> Treat {
+        if ask.server == 1 && ask.endpoint == Endpoint::Register && self.since.is_some() {
+            store.breaks(
                 SERVERS,
                 "it registers again at another server while its lease is live",
             );
         }
-        desk.tasks[1].is_ready |= ask.server == 1;
+        store.tasks[1].is_ready |= ask.server == 1;
         Treat::Serve
     }
 
-    fn look(&mut self, desk: &mut Desk) -> bool {
-        if desk.tasks[0].is_running() && self.since.is_none() {
+    fn look(&mut self, store: &mut StandInStore) -> bool {
+        if store.tasks[0].is_running() && self.since.is_none() {
             self.since = Some(Instant::now());
         }
-        if desk.tasks[0].end == Some(End::Aborted) {
-            desk.breaks(
+        if store.tasks[0].end == Some(End::Aborted) {
+            store.breaks(
                 SERVERS,
                 "it has aborted a handler because a server was lost",
             );
         }
-        desk.all_ended()
+        store.all_ended()
     }
 
     fn late(&self) -> (Rule, String) {
@@ -87,15 +87,15 @@ impl Silence {
 }
 
 impl Script for Silence {
-    fn begin(&mut self, desk: &mut Desk) {
-        desk.add(sleeps(60_000));
-        desk.add(json!({"do": "sleep", "sleep_ms": 60_000, "stubborn": true}));
+    fn begin(&mut self, store: &mut StandInStore) {
+        store.add(sleeps(60_000));
+        store.add(json!({"do": "sleep", "sleep_ms": 60_000, "stubborn": true}));
     }
 
-    fn treat(&mut self, desk: &mut Desk, ask: &Ask) -> Treat {
+    fn treat(&mut self, store: &mut StandInStore, ask: &Ask) -> Treat {
         match self.renewed {
-            None if ask.path == Door::Exchange
-                && desk.tasks.iter().all(|task| task.is_running()) =>
+            None if ask.endpoint == Endpoint::Exchange
+                && store.tasks.iter().all(|task| task.is_running()) =>
             {
                 self.renewed = Some(ask.at);
                 Treat::Late(LATE)
@@ -111,7 +111,7 @@ impl Script for Silence {
         self.suspends && since.is_some_and(|since| SUSPENDED.contains(&since))
     }
 
-    fn look(&mut self, desk: &mut Desk) -> bool {
+    fn look(&mut self, store: &mut StandInStore) -> bool {
         let Some(renewed) = self.renewed else {
             return false;
         };
@@ -124,7 +124,7 @@ impl Script for Silence {
         if Instant::now() < stops + SLACK {
             return false;
         }
-        if desk
+        if store
             .tasks
             .iter()
             .take(2)
@@ -136,15 +136,15 @@ impl Script for Silence {
                     "a handler goes on later than 0.8 TTL after the last renewed exchange was sent"
                 }
             };
-            desk.breaks(TTL_RULE, what);
+            store.breaks(TTL_RULE, what);
             return true;
         }
         if !self.over {
             self.over = true;
-            desk.end_lease();
-            desk.add(json!({"do": "complete"}));
+            store.end_lease();
+            store.add(json!({"do": "complete"}));
         }
-        desk.all_ended()
+        store.all_ended()
     }
 
     fn late(&self) -> (Rule, String) {

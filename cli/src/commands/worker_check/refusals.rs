@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{
-    desk::{Ask, Desk, Door},
     rules::{BUSY, OVER, PATIENT, REFUSED, Rule, STALE, TOO_LARGE},
     scenarios::{SLACK, is_past, sleeps},
     script::{Script, Treat},
+    stand_in_store::{Ask, Endpoint, StandInStore},
     task::End,
 };
 
@@ -30,21 +30,21 @@ impl Refused {
 }
 
 impl Script for Refused {
-    fn begin(&mut self, desk: &mut Desk) {
-        desk.add(sleeps(60_000));
+    fn begin(&mut self, store: &mut StandInStore) {
+        store.add(sleeps(60_000));
     }
 
-    fn treat(&mut self, desk: &mut Desk, ask: &Ask) -> Treat {
-        if ask.path == Door::Exchange && desk.tasks[0].is_running() {
+    fn treat(&mut self, store: &mut StandInStore, ask: &Ask) -> Treat {
+        if ask.endpoint == Endpoint::Exchange && store.tasks[0].is_running() {
             self.since.get_or_insert(ask.at);
         }
         if self.since.is_none() {
             return Treat::Serve;
         }
-        if is_past(self.since, SLACK) && ask.path != Door::Register {
+        if is_past(self.since, SLACK) && ask.endpoint != Endpoint::Register {
             self.after += 1;
             if self.after > 1 {
-                desk.breaks(
+                store.breaks(
                     REFUSED,
                     format!("it goes on with requests after {}", self.status),
                 );
@@ -53,12 +53,12 @@ impl Script for Refused {
         Treat::Say(self.status, None)
     }
 
-    fn look(&mut self, desk: &mut Desk) -> bool {
+    fn look(&mut self, store: &mut StandInStore) -> bool {
         let Some(since) = self.since.filter(|since| since.elapsed() > 3 * SLACK) else {
             return false;
         };
-        if desk.tasks[0].goes_on_after(since + SLACK) {
-            desk.breaks(REFUSED, format!("a handler goes on after {}", self.status));
+        if store.tasks[0].goes_on_after(since + SLACK) {
+            store.breaks(REFUSED, format!("a handler goes on after {}", self.status));
         }
         true
     }
@@ -78,28 +78,29 @@ pub(super) struct Gone {
 }
 
 impl Script for Gone {
-    fn begin(&mut self, desk: &mut Desk) {
-        desk.add(sleeps(60_000));
+    fn begin(&mut self, store: &mut StandInStore) {
+        store.add(sleeps(60_000));
     }
 
-    fn treat(&mut self, desk: &mut Desk, ask: &Ask) -> Treat {
-        if self.since.is_none() && ask.path == Door::Exchange && desk.tasks[0].is_running() {
+    fn treat(&mut self, store: &mut StandInStore, ask: &Ask) -> Treat {
+        if self.since.is_none() && ask.endpoint == Endpoint::Exchange && store.tasks[0].is_running()
+        {
             self.since = Some(ask.at);
-            desk.end_lease();
-            desk.add(json!({"do": "complete"}));
+            store.end_lease();
+            store.add(json!({"do": "complete"}));
         }
         Treat::Serve
     }
 
-    fn look(&mut self, desk: &mut Desk) -> bool {
+    fn look(&mut self, store: &mut StandInStore) -> bool {
         let Some(since) = self.since.filter(|since| since.elapsed() > 2 * SLACK) else {
             return false;
         };
-        if desk.tasks[0].goes_on_after(since + SLACK) {
-            desk.breaks(OVER, "a handler goes on after 410");
+        if store.tasks[0].goes_on_after(since + SLACK) {
+            store.breaks(OVER, "a handler goes on after 410");
             return true;
         }
-        desk.all_ended()
+        store.all_ended()
     }
 
     fn late(&self) -> (Rule, String) {
@@ -139,37 +140,37 @@ impl Once {
 }
 
 impl Script for Once {
-    fn begin(&mut self, desk: &mut Desk) {
-        desk.add(sleeps(4_000));
-        desk.add(json!({"do": "checkpoint"}));
-        desk.tasks[1].is_ready = false;
+    fn begin(&mut self, store: &mut StandInStore) {
+        store.add(sleeps(4_000));
+        store.add(json!({"do": "checkpoint"}));
+        store.tasks[1].is_ready = false;
     }
 
     fn servers(&self) -> (bool, bool) {
         (true, self.two)
     }
 
-    fn treat(&mut self, desk: &mut Desk, ask: &Ask) -> Treat {
-        let place = match ask.path {
-            Door::Exchange => 0,
-            Door::Report => 1,
-            Door::Register => {
-                if desk.registrations > 0 {
-                    desk.breaks(
+    fn treat(&mut self, store: &mut StandInStore, ask: &Ask) -> Treat {
+        let place = match ask.endpoint {
+            Endpoint::Exchange => 0,
+            Endpoint::Report => 1,
+            Endpoint::Register => {
+                if store.registrations > 0 {
+                    store.breaks(
                         self.rule(),
                         format!("it registers again after {}", self.status),
                     );
                 }
                 return Treat::Serve;
             }
-            Door::Leave => return Treat::Serve,
+            Endpoint::Leave => return Treat::Serve,
         };
         let Some(refused) = self.refused[place] else {
-            if place == 0 && !desk.tasks[0].is_running() {
+            if place == 0 && !store.tasks[0].is_running() {
                 return Treat::Serve;
             }
             self.refused[place] = Some(ask.at);
-            desk.tasks[1].is_ready = true;
+            store.tasks[1].is_ready = true;
             return Treat::Say(self.status, self.retry_after);
         };
         if !self.again[place] {
@@ -183,20 +184,24 @@ impl Script for Once {
                     "it tries again {passed} ms after 429 with Retry-After: {}",
                     wait.as_secs()
                 );
-                desk.breaks(PATIENT, what);
+                store.breaks(PATIENT, what);
             }
         }
         Treat::Serve
     }
 
-    fn look(&mut self, desk: &mut Desk) -> bool {
-        if desk.tasks.iter().any(|task| task.end == Some(End::Aborted)) {
-            desk.breaks(
+    fn look(&mut self, store: &mut StandInStore) -> bool {
+        if store
+            .tasks
+            .iter()
+            .any(|task| task.end == Some(End::Aborted))
+        {
+            store.breaks(
                 self.rule(),
                 format!("it has aborted a handler after {}", self.status),
             );
         }
-        desk.all_ended() && self.again == [true; 2]
+        store.all_ended() && self.again == [true; 2]
     }
 
     fn late(&self) -> (Rule, String) {

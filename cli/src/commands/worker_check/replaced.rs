@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use super::{
-    desk::Desk,
     rules::{REPLACED, Rule, WORKS},
     scenarios::{SLACK, sleeps},
     script::Script,
+    stand_in_store::StandInStore,
 };
 
 /// A server starts a run again when an exchange reaches it late that was sent before the worker had the run.
@@ -18,14 +18,14 @@ pub(super) struct Replaced {
 }
 
 impl Script for Replaced {
-    fn begin(&mut self, desk: &mut Desk) {
-        desk.add(sleeps(60_000));
+    fn begin(&mut self, store: &mut StandInStore) {
+        store.add(sleeps(60_000));
     }
 
-    fn look(&mut self, desk: &mut Desk) -> bool {
-        let task = &mut desk.tasks[0];
+    fn look(&mut self, store: &mut StandInStore) -> bool {
+        let task = &mut store.tasks[0];
         if !task.is_live() {
-            desk.breaks(REPLACED, "the run that has replaced another one was ended");
+            store.breaks(REPLACED, "the run that has replaced another one was ended");
             return true;
         }
         if !task.is_running() {
@@ -58,7 +58,7 @@ impl Script for Replaced {
                 .push("a late answer with an earlier run has ended the handler of the present one");
         }
         for finding in findings {
-            desk.breaks(REPLACED, finding);
+            store.breaks(REPLACED, finding);
         }
         true
     }

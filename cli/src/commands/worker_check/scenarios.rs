@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{
-    desk::{Ask, Desk, Door},
     rules::{AGAIN, DRAIN, LOST, REGISTER_AGAIN, Rule, STOP, UNKNOWN, WORKS},
     script::{Script, Treat},
+    stand_in_store::{Ask, Endpoint, StandInStore},
     task::End,
 };
 
@@ -28,20 +28,20 @@ pub(super) struct Work {
 }
 
 impl Script for Work {
-    fn begin(&mut self, desk: &mut Desk) {
-        desk.novelties = self.novelties;
+    fn begin(&mut self, store: &mut StandInStore) {
+        store.novelties = self.novelties;
         for does in ["complete", "checkpoint", "run", "error"] {
-            desk.add(json!({"do": does, "keep": [1, 2.5, "ü"]}));
+            store.add(json!({"do": does, "keep": [1, 2.5, "ü"]}));
         }
-        desk.add(sleeps(200));
+        store.add(sleeps(200));
     }
 
-    fn look(&mut self, desk: &mut Desk) -> bool {
-        if !desk.all_ended() {
+    fn look(&mut self, store: &mut StandInStore) -> bool {
+        if !store.all_ended() {
             return false;
         }
         let mut findings = Vec::new();
-        for task in &desk.tasks {
+        for task in &store.tasks {
             let wanted = match task.props["do"].as_str() {
                 Some("error") => "error",
                 _ => "complete",
@@ -62,7 +62,7 @@ impl Script for Work {
             }
         }
         for finding in findings {
-            desk.breaks(self.late().0, finding);
+            store.breaks(self.late().0, finding);
         }
         true
     }
@@ -81,19 +81,19 @@ pub(super) struct Lossy {
 }
 
 impl Script for Lossy {
-    fn begin(&mut self, desk: &mut Desk) {
+    fn begin(&mut self, store: &mut StandInStore) {
         for does in ["checkpoint", "run", "complete"] {
-            desk.add(json!({"do": does}));
+            store.add(json!({"do": does}));
         }
     }
 
-    fn treat(&mut self, desk: &mut Desk, ask: &Ask) -> Treat {
-        match ask.path {
-            Door::Register => {
+    fn treat(&mut self, store: &mut StandInStore, ask: &Ask) -> Treat {
+        match ask.endpoint {
+            Endpoint::Register => {
                 let lease = (ask.body["name"].clone(), ask.body["secret"].clone());
                 let first = self.first.get_or_insert_with(|| lease.clone());
                 if *first != lease {
-                    desk.breaks(
+                    store.breaks(
                         REGISTER_AGAIN,
                         "the answer was lost, and it registers with another name or secret",
                     );
@@ -103,9 +103,9 @@ impl Script for Lossy {
                     _ => Treat::Serve,
                 }
             }
-            Door::Exchange if ask.nth == 1 || ask.nth == 3 => Treat::Lose,
-            Door::Exchange if ask.nth == 5 => Treat::Drop,
-            Door::Report => {
+            Endpoint::Exchange if ask.nth == 1 || ask.nth == 3 => Treat::Lose,
+            Endpoint::Exchange if ask.nth == 5 => Treat::Drop,
+            Endpoint::Report => {
                 self.reports += 1;
                 match self.reports {
                     1 | 4 | 6 => Treat::Lose,
@@ -117,8 +117,8 @@ impl Script for Lossy {
         }
     }
 
-    fn look(&mut self, desk: &mut Desk) -> bool {
-        desk.all_ended()
+    fn look(&mut self, store: &mut StandInStore) -> bool {
+        store.all_ended()
     }
 
     fn late(&self) -> (Rule, String) {
@@ -136,17 +136,17 @@ pub(super) struct Doubled {
 }
 
 impl Script for Doubled {
-    fn begin(&mut self, desk: &mut Desk) {
-        desk.add(sleeps(2_000));
+    fn begin(&mut self, store: &mut StandInStore) {
+        store.add(sleeps(2_000));
     }
 
-    fn look(&mut self, desk: &mut Desk) -> bool {
-        let is_running = desk.tasks[0].is_running();
+    fn look(&mut self, store: &mut StandInStore) -> bool {
+        let is_running = store.tasks[0].is_running();
         if is_running && self.again.is_none() {
             self.again = Some(Instant::now());
-            desk.tasks[0].sent = None;
+            store.tasks[0].sent = None;
         }
-        desk.all_ended() && is_past(self.again, Duration::from_secs(3))
+        store.all_ended() && is_past(self.again, Duration::from_secs(3))
     }
 
     fn late(&self) -> (Rule, String) {
@@ -160,25 +160,25 @@ pub(super) struct Stops;
 const GRACES: [u64; 3] = [10_000, 1_000, 0];
 
 impl Script for Stops {
-    fn begin(&mut self, desk: &mut Desk) {
-        desk.add(sleeps(60_000));
+    fn begin(&mut self, store: &mut StandInStore) {
+        store.add(sleeps(60_000));
         for _ in 0..2 {
-            desk.add(json!({"do": "sleep", "sleep_ms": 60_000, "stubborn": true}));
+            store.add(json!({"do": "sleep", "sleep_ms": 60_000, "stubborn": true}));
         }
     }
 
-    fn look(&mut self, desk: &mut Desk) -> bool {
-        if desk
+    fn look(&mut self, store: &mut StandInStore) -> bool {
+        if store
             .tasks
             .iter()
             .all(|task| task.stop.is_some() || task.is_running())
         {
             for (place, grace) in GRACES.into_iter().enumerate() {
-                desk.stop(place, "command", Duration::from_millis(grace));
+                store.stop(place, "command", Duration::from_millis(grace));
             }
         }
         let mut findings = Vec::new();
-        for (place, task) in desk.tasks.iter().enumerate() {
+        for (place, task) in store.tasks.iter().enumerate() {
             let Some(stop) = task.stop.as_ref() else {
                 continue;
             };
@@ -207,14 +207,14 @@ impl Script for Stops {
         }
         let broken = !findings.is_empty();
         for finding in findings {
-            desk.breaks(STOP, finding);
+            store.breaks(STOP, finding);
         }
-        let last = desk
+        let last = store
             .tasks
             .iter()
             .filter_map(|task| task.stop.as_ref()?.sent)
             .max();
-        broken || (desk.all_ended() && is_past(last, Duration::from_secs(1) + 2 * SLACK))
+        broken || (store.all_ended() && is_past(last, Duration::from_secs(1) + 2 * SLACK))
     }
 
     fn late(&self) -> (Rule, String) {
@@ -230,24 +230,24 @@ impl Script for Stops {
 pub(super) struct Loses;
 
 impl Script for Loses {
-    fn begin(&mut self, desk: &mut Desk) {
-        desk.add(sleeps(60_000));
-        desk.add(sleeps(5_000));
+    fn begin(&mut self, store: &mut StandInStore) {
+        store.add(sleeps(60_000));
+        store.add(sleeps(5_000));
     }
 
-    fn look(&mut self, desk: &mut Desk) -> bool {
-        if desk.tasks.iter().all(|task| task.is_running()) {
-            desk.lose(0);
+    fn look(&mut self, store: &mut StandInStore) -> bool {
+        if store.tasks.iter().all(|task| task.is_running()) {
+            store.lose(0);
         }
-        let over_sent = desk.tasks[0].over_sent;
+        let over_sent = store.tasks[0].over_sent;
         if is_past(over_sent, 2 * SLACK)
             && let Some(over_sent) = over_sent
-            && desk.tasks[0].goes_on_after(over_sent + SLACK)
+            && store.tasks[0].goes_on_after(over_sent + SLACK)
         {
-            desk.breaks(LOST, "a handler goes on whose claim is lost");
+            store.breaks(LOST, "a handler goes on whose claim is lost");
             return true;
         }
-        is_past(over_sent, 2 * SLACK) && !desk.tasks[1].is_live()
+        is_past(over_sent, 2 * SLACK) && !store.tasks[1].is_live()
     }
 
     fn late(&self) -> (Rule, String) {
@@ -265,35 +265,35 @@ pub(super) struct Drains {
 }
 
 impl Script for Drains {
-    fn begin(&mut self, desk: &mut Desk) {
-        desk.add(sleeps(60_000));
-        desk.add(json!({"do": "complete"}));
-        desk.tasks[1].is_ready = false;
+    fn begin(&mut self, store: &mut StandInStore) {
+        store.add(sleeps(60_000));
+        store.add(json!({"do": "complete"}));
+        store.tasks[1].is_ready = false;
     }
 
-    fn treat(&mut self, desk: &mut Desk, ask: &Ask) -> Treat {
-        if ask.path == Door::Report && desk.drain {
+    fn treat(&mut self, store: &mut StandInStore, ask: &Ask) -> Treat {
+        if ask.endpoint == Endpoint::Report && store.drain {
             self.reports += 1;
-            let stop = desk.tasks[0].stop.as_ref();
+            let stop = store.tasks[0].stop.as_ref();
             let is_told = stop.is_some_and(|stop| stop.sent.is_some());
             if is_told && ask.body["claims_wanted"] == json!(true) {
-                desk.breaks(DRAIN, "a report after the drain has claims_wanted");
+                store.breaks(DRAIN, "a report after the drain has claims_wanted");
             }
         }
         Treat::Serve
     }
 
-    fn look(&mut self, desk: &mut Desk) -> bool {
-        if desk.tasks[0].is_running() && desk.tasks[0].stop.is_none() {
-            desk.drain = true;
-            desk.stop(0, "drain", Duration::from_secs(10));
+    fn look(&mut self, store: &mut StandInStore) -> bool {
+        if store.tasks[0].is_running() && store.tasks[0].stop.is_none() {
+            store.drain = true;
+            store.stop(0, "drain", Duration::from_secs(10));
         }
-        if self.reports > 0 && !desk.tasks[0].is_live() && desk.drain {
+        if self.reports > 0 && !store.tasks[0].is_live() && store.drain {
             // It gets tasks again after the drain.
-            desk.drain = false;
-            desk.tasks[1].is_ready = true;
+            store.drain = false;
+            store.tasks[1].is_ready = true;
         }
-        desk.all_ended()
+        store.all_ended()
     }
 
     fn late(&self) -> (Rule, String) {

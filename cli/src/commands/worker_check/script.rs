@@ -19,10 +19,10 @@ use tokio::{
 };
 
 use super::{
-    desk::{Ask, Broken, Desk, Door},
     http::{Reply, Request, Server},
     long_number::{marked, written},
     rules::{FORM, Rule, WORKS},
+    stand_in_store::{Ask, Broken, Endpoint, StandInStore},
 };
 use crate::exit::Failure;
 
@@ -47,15 +47,15 @@ pub(super) enum Treat {
 /// What a scenario does.
 pub(super) trait Script: Send {
     /// Adds the tasks.
-    fn begin(&mut self, desk: &mut Desk);
+    fn begin(&mut self, store: &mut StandInStore);
 
     /// Decides what a request gets.
-    fn treat(&mut self, _desk: &mut Desk, _ask: &Ask) -> Treat {
+    fn treat(&mut self, _store: &mut StandInStore, _ask: &Ask) -> Treat {
         Treat::Serve
     }
 
     /// Looks at what has happened, and returns whether the scenario is over.
-    fn look(&mut self, desk: &mut Desk) -> bool;
+    fn look(&mut self, store: &mut StandInStore) -> bool;
 
     /// Returns whether the second server is to run, and whether the first is.
     fn servers(&self) -> (bool, bool) {
@@ -88,9 +88,9 @@ pub(super) struct Setup {
     pub(super) command: Vec<String>,
 }
 
-type Stage = Arc<Mutex<(Desk, Box<dyn Script>)>>;
+type Stage = Arc<Mutex<(StandInStore, Box<dyn Script>)>>;
 
-fn lock(stage: &Stage) -> MutexGuard<'_, (Desk, Box<dyn Script>)> {
+fn lock(stage: &Stage) -> MutexGuard<'_, (StandInStore, Box<dyn Script>)> {
     stage.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -103,10 +103,10 @@ pub(super) async fn run(scenario: Scenario, setup: &Setup) -> Result<Vec<Broken>
     let folder = tempfile::tempdir()
         .map_err(|e| Failure::Store(format!("could not make a folder for the traces: {e}")))?;
     let token = uuid::Uuid::now_v7().simple().to_string();
-    let mut desk = Desk::new(&setup.kind, folder.path());
+    let mut store = StandInStore::new(&setup.kind, folder.path());
     let mut script = (scenario.script)();
-    script.begin(&mut desk);
-    let stage: Stage = Arc::new(Mutex::new((desk, script)));
+    script.begin(&mut store);
+    let stage: Stage = Arc::new(Mutex::new((store, script)));
     let mut first = Some(listen(setup.listen, 0, &stage, &token).await?);
     let url = |server: &Option<Server>| server.as_ref().map(|s| format!("http://{}", s.address));
     let mut second = None;
@@ -127,9 +127,9 @@ pub(super) async fn run(scenario: Scenario, setup: &Setup) -> Result<Vec<Broken>
     loop {
         sleep(LOOK).await;
         let mut stage = lock(&stage);
-        let (desk, script) = &mut *stage;
-        desk.judge_starts();
-        if script.look(desk) {
+        let (store, script) = &mut *stage;
+        store.check_starts();
+        if script.look(store) {
             break;
         }
         if !script.servers().0 {
@@ -154,13 +154,13 @@ pub(super) async fn run(scenario: Scenario, setup: &Setup) -> Result<Vec<Broken>
             if let Some(status) = exited {
                 what += &format!(" (the command has ended: {status})");
             }
-            desk.breaks(rule, what);
+            store.breaks(rule, what);
             break;
         }
-        if desk.counts[0] == 0
+        if store.counts[0] == 0
             && let Some(status) = exited
         {
-            desk.breaks(
+            store.breaks(
                 WORKS,
                 format!("the command has ended before it registered: {status}"),
             );
@@ -223,17 +223,17 @@ fn start(setup: &Setup, url: &str, token: &str, folder: &Path) -> Result<Child, 
 
 /// Reads a request; a status and a text for one that is of no use.
 fn read(stage: &Stage, token: &str, request: &Request) -> Result<Ask, (u16, String)> {
-    let desk = &mut lock(stage).0;
+    let store = &mut lock(stage).0;
     let mut refuse = |status, what: String| {
-        desk.breaks(FORM, what.clone());
+        store.breaks(FORM, what.clone());
         (status, what)
     };
     let words: Vec<&str> = request.path.trim_start_matches('/').split('/').collect();
-    let (door, place) = match words[..] {
-        ["v1", "workers"] => (Door::Register, 0),
-        ["v1", "workers", _, "exchange"] => (Door::Exchange, 1),
-        ["v1", "workers", _, "report"] => (Door::Report, 2),
-        ["v1", "workers", _, "leave"] => (Door::Leave, 3),
+    let (endpoint, place) = match words[..] {
+        ["v1", "workers"] => (Endpoint::Register, 0),
+        ["v1", "workers", _, "exchange"] => (Endpoint::Exchange, 1),
+        ["v1", "workers", _, "report"] => (Endpoint::Report, 2),
+        ["v1", "workers", _, "leave"] => (Endpoint::Leave, 3),
         _ => {
             return Err(refuse(
                 404,
@@ -260,15 +260,15 @@ fn read(stage: &Stage, token: &str, request: &Request) -> Result<Ask, (u16, Stri
             format!("the body of {} is not JSON: {e}", request.path),
         )
     })?;
-    if let Err(what) = super::judge::form(door, &body) {
+    if let Err(what) = super::every_request::form(endpoint, &body) {
         return Err(refuse(400, what));
     }
-    desk.counts[place] += 1;
+    store.counts[place] += 1;
     Ok(Ask {
-        path: door,
+        endpoint,
         server: request.server,
         body,
-        nth: desk.counts[place],
+        nth: store.counts[place],
         at: Instant::now(),
     })
 }
@@ -280,9 +280,9 @@ async fn respond(stage: Stage, token: String, request: Request) -> Reply {
         Err((status, what)) => return problem(status, None, &what),
     };
     let treat = {
-        let (desk, script) = &mut *lock(&stage);
-        desk.judge(&ask);
-        script.treat(desk, &ask)
+        let (store, script) = &mut *lock(&stage);
+        store.check(&ask);
+        script.treat(store, &ask)
     };
     let mut until = Instant::now();
     match treat {
@@ -291,16 +291,16 @@ async fn respond(stage: Stage, token: String, request: Request) -> Reply {
             return Reply::Cut;
         }
         Treat::Say(status, retry_after) => {
-            let desk = &mut lock(&stage).0;
+            let store = &mut lock(&stage).0;
             match status {
                 // What was too large may be replaced.
-                413 => desk.failed = ask.path == Door::Exchange,
-                _ => desk.failed(&ask),
+                413 => store.failed = ask.endpoint == Endpoint::Exchange,
+                _ => store.failed(&ask),
             }
             return problem(status, retry_after, "the script of the check says so");
         }
         Treat::Late(time) => sleep(time).await,
-        Treat::Serve | Treat::Lose if ask.path == Door::Exchange => {
+        Treat::Serve | Treat::Lose if ask.endpoint == Endpoint::Exchange => {
             until += Duration::from_millis(ask.number("wait_ms"));
         }
         Treat::Serve | Treat::Lose => {}
@@ -308,10 +308,10 @@ async fn respond(stage: Stage, token: String, request: Request) -> Reply {
     while Instant::now() < until && !lock(&stage).0.has_news() {
         sleep(LOOK).await;
     }
-    let desk = &mut lock(&stage).0;
-    let (status, body, carried) = desk.serve(&ask);
+    let store = &mut lock(&stage).0;
+    let (status, body, carried) = store.serve(&ask);
     let got = treat != Treat::Lose;
-    desk.sent(&ask, &carried, got && status == 200);
+    store.sent(&ask, &carried, got && status == 200);
     match (got, status) {
         (false, _) => Reply::Cut,
         (true, 200) => Reply::Send(200, None, written(&body)),

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::{
-    desk::Desk,
     long_number::MARK,
     rules::{Rule, UNREADABLE},
     scenarios::sleeps,
     script::Script,
+    stand_in_store::StandInStore,
     task::End,
 };
 
@@ -22,38 +22,38 @@ const FIRST: usize = 5;
 const SIGNALLED: usize = FIRST;
 
 impl Script for Unreadable {
-    fn begin(&mut self, desk: &mut Desk) {
-        desk.add(json!({"do": "complete", "number": [MARK]}));
-        let with_data = desk.add(json!({"do": "complete"}));
-        desk.tasks[with_data].data = Some(json!({"number": MARK}));
-        let with_outcome = desk.add(json!({"do": "complete"}));
+    fn begin(&mut self, store: &mut StandInStore) {
+        store.add(json!({"do": "complete", "number": [MARK]}));
+        let with_data = store.add(json!({"do": "complete"}));
+        store.tasks[with_data].data = Some(json!({"number": MARK}));
+        let with_outcome = store.add(json!({"do": "complete"}));
         let outcome = json!({"task": "other", "outcome": "completed", "novelty": MARK});
-        desk.tasks[with_outcome].waited = Some(json!([outcome]));
-        let with_signal = desk.add(json!({"do": "complete"}));
-        desk.tasks[with_signal].signals_at_start = Some(json!([MARK]));
-        desk.add(json!({"do": "complete", "keep": "readable"}));
+        store.tasks[with_outcome].waited = Some(json!([outcome]));
+        let with_signal = store.add(json!({"do": "complete"}));
+        store.tasks[with_signal].signals_at_start = Some(json!([MARK]));
+        store.add(json!({"do": "complete", "keep": "readable"}));
         for props in [sleeps(2_000), sleeps(2_500), json!({"do": "complete"})] {
-            let place = desk.add(props);
-            desk.tasks[place].is_ready = false;
+            let place = store.add(props);
+            store.tasks[place].is_ready = false;
         }
     }
 
-    fn look(&mut self, desk: &mut Desk) -> bool {
-        let (first, later) = desk.tasks.split_at_mut(FIRST);
+    fn look(&mut self, store: &mut StandInStore) -> bool {
+        let (first, later) = store.tasks.split_at_mut(FIRST);
         if first.iter().all(|task| !task.is_live()) {
             for task in later {
                 task.is_ready = true;
             }
         }
-        if desk.takes_signals && desk.tasks[SIGNALLED].is_running() {
-            desk.tasks[SIGNALLED]
+        if store.takes_signals && store.tasks[SIGNALLED].is_running() {
+            store.tasks[SIGNALLED]
                 .signal
                 .get_or_insert((json!(MARK), false));
         }
-        if !desk.all_ended() {
+        if !store.all_ended() {
             return false;
         }
-        let findings: Vec<_> = (desk.tasks.iter().enumerate())
+        let findings: Vec<_> = (store.tasks.iter().enumerate())
             .filter_map(|(place, task)| {
                 let is_clean = place == FIRST - 1 || place > SIGNALLED;
                 let problem = match &task.end {
@@ -74,7 +74,7 @@ impl Script for Unreadable {
             })
             .collect();
         for finding in findings {
-            desk.breaks(UNREADABLE, finding);
+            store.breaks(UNREADABLE, finding);
         }
         true
     }

@@ -3,19 +3,19 @@
 use std::{fs, process::Child};
 
 use super::{
-    leftover::{For, Leftover, NotEnded},
+    leftover::{Leftover, NotEnded, OnBehalfOf},
     *,
 };
 use windlass::Fence;
 
 /// A folder with the record of a claim, and the process that it names.
-struct Left {
+struct LeftoverFolder {
     _dir: TempDir,
     folder: Folder,
     child: Child,
 }
 
-impl Left {
+impl LeftoverFolder {
     fn of(fence: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder {
@@ -70,7 +70,7 @@ impl Left {
     }
 }
 
-impl Drop for Left {
+impl Drop for LeftoverFolder {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -88,8 +88,8 @@ fn running(fence: u64) -> Running<'static> {
 #[tokio::test]
 async fn a_claim_ends_the_command_of_an_earlier_claim_and_of_no_later_one() {
     for (own, ends) in [(6, false), (7, true), (8, true)] {
-        let left = Left::of(7);
-        let claim = For::Claim(Fence(own));
+        let left = LeftoverFolder::of(7);
+        let claim = OnBehalfOf::Claim(Fence(own));
         let ended = leftover::end(&left.folder, claim, LONG, std::future::pending()).await;
         match ended {
             Ok(()) => assert!(ends && !left.lives(), "{own}"),
@@ -107,7 +107,7 @@ async fn a_process_of_a_later_claim_is_not_found_by_its_folder() {
         (None, 6, false),
         (None, 7, true),
     ] {
-        let left = Left::of(7);
+        let left = LeftoverFolder::of(7);
         match record {
             // The process of this record is not recorded yet.
             Some(fence) => {
@@ -116,7 +116,7 @@ async fn a_process_of_a_later_claim_is_not_found_by_its_folder() {
             }
             None => left.write(""),
         }
-        let mut found = Leftover::find(&left.folder, For::Claim(Fence(own))).unwrap();
+        let mut found = Leftover::find(&left.folder, OnBehalfOf::Claim(Fence(own))).unwrap();
         let found = found.take_groups();
         assert_eq!(!found.is_empty(), finds, "{record:?} {own}: {found:?}");
     }
@@ -126,8 +126,8 @@ async fn a_process_of_a_later_claim_is_not_found_by_its_folder() {
 async fn nothing_is_signalled_once_another_claim_has_the_record() {
     // The future is dropped, or runs to its end.
     for drops in [true, false] {
-        let left = Left::of(5);
-        let found = Leftover::find(&left.folder, For::Claim(Fence(6))).unwrap();
+        let left = LeftoverFolder::of(5);
+        let found = Leftover::find(&left.folder, OnBehalfOf::Claim(Fence(6))).unwrap();
         left.record(7);
         match drops {
             true => drop(found),
@@ -139,19 +139,19 @@ async fn nothing_is_signalled_once_another_claim_has_the_record() {
         assert!(left.lives(), "dropped: {drops}");
     }
     // The number of a group that another process has ended may be reused.
-    let left = Left::of(5);
-    let found = Leftover::find(&left.folder, For::Claim(Fence(6))).unwrap();
+    let left = LeftoverFolder::of(5);
+    let found = Leftover::find(&left.folder, OnBehalfOf::Claim(Fence(6))).unwrap();
     fs::remove_file(&left.folder.record).unwrap();
     assert!(found.end(LONG, std::future::pending()).await.is_ok() && left.lives());
 
-    let left = Left::of(5);
-    drop(Leftover::find(&left.folder, For::Claim(Fence(6))).unwrap());
+    let left = LeftoverFolder::of(5);
+    drop(Leftover::find(&left.folder, OnBehalfOf::Claim(Fence(6))).unwrap());
     until("it is killed", async || !left.lives()).await;
 }
 
 #[tokio::test]
 async fn the_record_of_a_later_claim_stays() {
-    let left = Left::of(7);
+    let left = LeftoverFolder::of(7);
     let before = fs::read(&left.folder.record).unwrap();
     let refused = record::about_to_start(&left.folder, running(6)).unwrap_err();
     assert!(matches!(refused, NotWritten::LaterClaim(Fence(7))));
@@ -171,9 +171,9 @@ async fn the_record_of_a_later_claim_stays() {
 /// group.
 #[tokio::test]
 async fn a_process_of_another_task_is_not_signalled() {
-    let left = Left::of(7);
+    let left = LeftoverFolder::of(7);
     let find = |folder: &Folder| {
-        let found = Leftover::find(folder, For::Claim(Fence(8)));
+        let found = Leftover::find(folder, OnBehalfOf::Claim(Fence(8)));
         found.unwrap().take_groups()
     };
     assert_eq!(find(&left.folder), [left.pid()]);

@@ -45,7 +45,7 @@ pub(crate) struct Param {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     #[serde(rename = "type")]
-    pub(crate) of: Of,
+    pub(crate) of: ParamType,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) default: Option<&'static str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -54,9 +54,13 @@ pub(crate) struct Param {
 
 /// What a parameter may be.
 #[derive(Serialize, Clone, Copy)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "Of")
+)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Of {
+pub(crate) enum ParamType {
     Text,
     /// May be repeated.
     Texts,
@@ -157,7 +161,7 @@ impl Method {
     }
 }
 
-const fn param(name: &'static str, of: Of, about: &'static str) -> Param {
+const fn param(name: &'static str, of: ParamType, about: &'static str) -> Param {
     Param {
         name,
         about,
@@ -258,10 +262,10 @@ impl Answer {
 
 /// The parameter of a wait.
 const fn wait(about: &'static str) -> Param {
-    param("wait", Of::Length, about)
+    param("wait", ParamType::Length, about)
 }
 
 /// The parameter of a list that is cut.
 const fn limit(most: u32, default: &'static str) -> Param {
-    param("limit", Of::Number(1, most), "How many, at most.").or(default)
+    param("limit", ParamType::Number(1, most), "How many, at most.").or(default)
 }

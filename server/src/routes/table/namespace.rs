@@ -2,7 +2,7 @@
 
 use axum::routing::{get, post};
 
-use super::{EVENTS, FILE, Of, Request, answer, body, index, limit, may, param, read, wait};
+use super::{EVENTS, FILE, ParamType, Request, answer, body, index, limit, may, param, read, wait};
 use crate::{
     auth::Role::{Admin, Read},
     routes::{backup, changes, commands, failures, namespace, nodes, why},
@@ -35,7 +35,7 @@ pub(super) const REQUESTS: &[Request] = &[
         methods: &[read("Follows the changes as server-sent events: change; reset, when changes in between are no longer kept; end, with the reason and other servers.")
             .parameters(&[param(
                 "after",
-                Of::Text,
+                ParamType::Text,
                 "The number of the change after which the stream begins, as the header Last-Event-ID has it; now by default.",
             )])
             .answers(&[answer(200, "change", "The events.", "/v1/changes?after=0").of(EVENTS)])],
@@ -59,9 +59,9 @@ pub(super) const REQUESTS: &[Request] = &[
             "Returns the failed tasks in groups by the fingerprint of their last error, those with the most tasks first.",
         )
         .parameters(&[
-            param("kind", Of::Text, "Only tasks of this kind."),
-            param("since", Of::Past, "Counts only tasks that failed at this time or later, at most the last 10,000."),
-            param("limit", Of::Number(1, 500), "The most groups.").or("50"),
+            param("kind", ParamType::Text, "Only tasks of this kind."),
+            param("since", ParamType::Past, "Counts only tasks that failed at this time or later, at most the last 10,000."),
+            param("limit", ParamType::Number(1, 500), "The most groups.").or("50"),
         ])
         .answers(&[answer(200, "failures", "The groups.", "/v1/failures")])],
     },
@@ -85,7 +85,7 @@ pub(super) const REQUESTS: &[Request] = &[
         path: "/v1/scale",
         route: || get(why::scale),
         methods: &[read("Returns how many tasks of a kind could run at once, for an autoscaler. At most a second old.")
-            .parameters(&[param("kind", Of::Text, "The kind.").required()])
+            .parameters(&[param("kind", ParamType::Text, "The kind.").required()])
             .answers(&[answer(200, "scale", "The numbers.", "/v1/scale?kind=mail")])],
     },
     Request {
@@ -144,7 +144,7 @@ pub(super) const REQUESTS: &[Request] = &[
         )
         .parameters(&[param(
             "full",
-            Of::Flag,
+            ParamType::Flag,
             "Also checks the file of a SQLite store in full, which takes as long as reading it.",
         )
         .or("false")])

@@ -2,7 +2,7 @@
 
 use axum::routing::{get, post};
 
-use super::{Of, Request, answer, body, limit, may, param, read};
+use super::{ParamType, Request, answer, body, limit, may, param, read};
 use crate::{
     auth::Role::{Operate, Read},
     routes::schedules,
@@ -14,7 +14,7 @@ pub(super) const REQUESTS: &[Request] = &[
         route: || get(schedules::list).post(schedules::create),
         methods: &[
             read("Lists schedules in the order of their creation, page by page.")
-                .parameters(&[limit(10_000, "100"), param("cursor", Of::Text, "The next of the page before.")])
+                .parameters(&[limit(10_000, "100"), param("cursor", ParamType::Text, "The next of the page before.")])
                 .answers(&[answer(200, "schedules", "A page.", "/v1/schedules")]),
             may(Operate, "POST", "Creates a schedule.")
                 .bodies(&[body("new-schedule")])
@@ -38,7 +38,7 @@ pub(super) const REQUESTS: &[Request] = &[
             .answers(&[answer(200, "schedule-record", "The schedule was changed.", "/v1/schedules/nightly")
                 .to(r#"{"cron":["0 4 * * *"],"zone":null}"#)]),
             may(Operate, "DELETE", "Deletes a schedule. Its runs continue.")
-                .parameters(&[param("kill_runs", Of::Flag, "Kills the live runs, too.").or("false")])
+                .parameters(&[param("kill_runs", ParamType::Flag, "Kills the live runs, too.").or("false")])
                 .answers(&[answer(200, "schedule-action", "The schedule is deleted.", "/v1/schedules/nightly")]),
         ],
     },

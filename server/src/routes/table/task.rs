@@ -2,7 +2,7 @@
 
 use axum::routing::{get, post};
 
-use super::{Of, Request, answer, body, limit, may, param, read, wait};
+use super::{ParamType, Request, answer, body, limit, may, param, read, wait};
 use crate::{
     auth::Role::Operate,
     routes::{commands, graph, task, why},
@@ -16,11 +16,11 @@ pub(super) const REQUESTS: &[Request] = &[
             read("Returns a task.")
                 .parameters(&[
                     wait("Answers when the task has ended, at the latest after this time."),
-                    param("for", Of::One(&["ended"]), "What to wait for.").or("ended"),
+                    param("for", ParamType::One(&["ended"]), "What to wait for.").or("ended"),
                 ])
                 .answers(&[answer(200, "record", "The task.", "/v1/tasks/mail-1")]),
             may(Operate, "DELETE", "Deletes a task.")
-                .parameters(&[param("force", Of::Flag, "Also one that a node has claimed.").or("false")])
+                .parameters(&[param("force", ParamType::Flag, "Also one that a node has claimed.").or("false")])
                 .answers(&[answer(204, "", "The task is deleted.", "/v1/tasks/mail-1").empty()]),
             may(
                 Operate,
@@ -57,7 +57,7 @@ pub(super) const REQUESTS: &[Request] = &[
         methods: &[may(Operate, "POST", "Sends a signal; the body is its payload: any JSON.")
             .parameters(&[
                 wait("Answers with the reply, at the latest after this time."),
-                param("id", Of::Text, "The id of the signal, which is sent once; a UUID by default."),
+                param("id", ParamType::Text, "The id of the signal, which is sent once; a UUID by default."),
             ])
             .bodies(&[body("any").or_none()])
             .answers(&[
@@ -102,7 +102,7 @@ pub(super) const REQUESTS: &[Request] = &[
             .parameters(&[
                 param(
                     "waiters",
-                    Of::Flag,
+                    ParamType::Flag,
                     "Also the live tasks that wait for it. Reads the first 20,000 sleeping tasks.",
                 )
                 .or("false"),
@@ -121,7 +121,7 @@ pub(super) const REQUESTS: &[Request] = &[
         path: "/v1/tasks/{id}/log",
         route: || get(task::log),
         methods: &[read("Returns the lines that the handler of a task has logged.")
-            .parameters(&[param("after", Of::Text, "The next of the answer before: only lines after it.")])
+            .parameters(&[param("after", ParamType::Text, "The next of the answer before: only lines after it.")])
             .answers(&[answer(200, "log", "The lines.", "/v1/tasks/report-1/log")])],
     },
 ];

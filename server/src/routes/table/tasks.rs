@@ -2,7 +2,7 @@
 
 use axum::routing::{get, post};
 
-use super::{LINES, Of, Param, Request, answer, body, limit, may, param, read};
+use super::{LINES, Param, ParamType, Request, answer, body, limit, may, param, read};
 use crate::{
     auth::Role::Operate,
     body::ALLOW_MISSING,
@@ -13,51 +13,71 @@ use crate::{
 const LIST: &[Param] = &[
     param(
         "state",
-        Of::Texts,
+        ParamType::Texts,
         "The states, also several with commas: runnable, fault, sleeping, paused, completed, failed, killed; and running and queued, the runnable tasks that a node runs, and those that wait for one.",
     ),
     param(
         "kind",
-        Of::Text,
+        ParamType::Text,
         "The kind; inbox/* for every kind that begins with inbox/.",
     ),
     param(
         "label",
-        Of::Texts,
+        ParamType::Texts,
         "A label that the tasks have: team, or team=a.",
     ),
-    param("prefix", Of::Text, "The beginning of the ids."),
-    param("id", Of::Texts, "An id."),
-    param("node", Of::Text, "The node that has claimed the tasks."),
-    param("claimed", Of::Flag, "Only tasks that a node has claimed."),
-    param("error", Of::Text, "A text in one of the errors."),
+    param("prefix", ParamType::Text, "The beginning of the ids."),
+    param("id", ParamType::Texts, "An id."),
+    param(
+        "node",
+        ParamType::Text,
+        "The node that has claimed the tasks.",
+    ),
+    param(
+        "claimed",
+        ParamType::Flag,
+        "Only tasks that a node has claimed.",
+    ),
+    param("error", ParamType::Text, "A text in one of the errors."),
     param(
         "fingerprint",
-        Of::Text,
+        ParamType::Text,
         "The fingerprint of the last error.",
     ),
-    param("limit_key", Of::Text, "The key of a limit of the tasks."),
+    param(
+        "limit_key",
+        ParamType::Text,
+        "The key of a limit of the tasks.",
+    ),
     param(
         "quarantined",
-        Of::Flag,
+        ParamType::Flag,
         "Only tasks whose record cannot be read.",
     ),
-    param("submitted_from", Of::Past, "The first time of the submit."),
+    param(
+        "submitted_from",
+        ParamType::Past,
+        "The first time of the submit.",
+    ),
     param(
         "submitted_until",
-        Of::Past,
+        ParamType::Past,
         "The first time after the submit.",
     ),
-    param("ended_from", Of::Past, "The first time of the end."),
-    param("ended_until", Of::Past, "The first time after the end."),
+    param("ended_from", ParamType::Past, "The first time of the end."),
+    param(
+        "ended_until",
+        ParamType::Past,
+        "The first time after the end.",
+    ),
     param(
         "props_at",
-        Of::Texts,
+        ParamType::Texts,
         "A value at a JSON pointer of the props: /to/country=\"de\".",
     ),
     param(
         "waits",
-        Of::One(&[
+        ParamType::One(&[
             "no_node",
             "data_version",
             "labels",
@@ -73,13 +93,18 @@ const LIST: &[Param] = &[
     ),
     param(
         "order",
-        Of::One(&["submitted", "due", "late", "ended", "id"]),
+        ParamType::One(&["submitted", "due", "late", "ended", "id"]),
         "The order: submitted and id (the newest first), due (only sleeping tasks, the earliest first), late (only tasks that wait for a node after their time has come, the latest first), ended (only ended tasks, the last first). A filter for other tasks is refused.",
     ),
-    param("reversed", Of::Flag, "Reverses the order.").or("false"),
-    param("props", Of::Flag, "Whether the tasks have their props.").or("true"),
+    param("reversed", ParamType::Flag, "Reverses the order.").or("false"),
+    param(
+        "props",
+        ParamType::Flag,
+        "Whether the tasks have their props.",
+    )
+    .or("true"),
     limit(10_000, "100"),
-    param("cursor", Of::Text, "The next of the page before."),
+    param("cursor", ParamType::Text, "The next of the page before."),
 ];
 
 pub(super) const REQUESTS: &[Request] = &[
@@ -102,7 +127,7 @@ pub(super) const REQUESTS: &[Request] = &[
             )
             .parameters(&[param(
                 ALLOW_MISSING,
-                Of::Flag,
+                ParamType::Flag,
                 "Whether the tasks of after and after_ok need not exist, for each task of the request.",
             )
             .or("false")])

@@ -2,7 +2,7 @@
 
 use axum::routing::{delete, get, post};
 
-use super::{Of, Request, answer, body, may, param};
+use super::{ParamType, Request, answer, body, may, param};
 use crate::{auth::Role::Admin, routes::tokens};
 
 pub(super) const REQUESTS: &[Request] = &[
@@ -33,7 +33,7 @@ pub(super) const REQUESTS: &[Request] = &[
         path: "/v1/tokens/{name}/rotate",
         route: || post(tokens::rotate),
         methods: &[may(Admin, "POST", "Gives a token another secret.")
-            .parameters(&[param("overlap", Of::Length, "How long the one before stays valid.").or("0s")])
+            .parameters(&[param("overlap", ParamType::Length, "How long the one before stays valid.").or("0s")])
             .answers(&[answer(200, "token", "The token.", "/v1/tokens/ci/rotate?overlap=1d")])],
     },
 ];

@@ -12,7 +12,7 @@ use windlass::store::Store;
 use windlass_server::{Role, Sessions};
 
 use crate::{
-    desk::{self, FILE},
+    dashboard::{self, FILE},
     many,
     webdriver::Browser,
 };
@@ -69,7 +69,7 @@ impl Served {
             );
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        let store = desk::store_in(dir.path()).await;
+        let store = dashboard::store_in(dir.path()).await;
         let sessions = Sessions::new(&store);
         let link = sessions.link("ann".parse().unwrap(), Role::Operate);
         let link = link.await.unwrap();

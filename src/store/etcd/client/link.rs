@@ -188,7 +188,7 @@ impl Link {
             match call.await {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(e)) => {
-                    let fault = Box::pin(self.judged(Fault::from(e))).await;
+                    let fault = Box::pin(self.classified(Fault::from(e))).await;
                     // If there is only one member, the client itself reopens a connection that it
                     // knows to be broken.
                     if self.members() > 1 && is_of_the_member(&fault) {
@@ -211,7 +211,7 @@ impl Link {
 
     /// Classifies a fault. Renews a stale token. A refusal after the servers accepted this process
     /// may be lifted, so it becomes [`Fault::NotNow`].
-    async fn judged(&self, fault: Fault) -> Fault {
+    async fn classified(&self, fault: Fault) -> Fault {
         let fault = match fault {
             Fault::StaleToken(_) => {
                 match timeout(self.timeout, self.client.refresh_token()).await {

@@ -19,7 +19,7 @@ use crate::store::{
             json::parse,
             registrations::{self, METAFORA},
         },
-        tasks::fences_above,
+        tasks::raise_fences,
         upkeep::Members,
     },
     examine::{Examination, Finding, Latency, Strays, Verdict, circle, joined_ahead},
@@ -77,7 +77,7 @@ impl Doctor {
     async fn restored(&self, how: &Examination) -> Result<Finding, Error> {
         const CHECK: &str = "restored";
         if let Some(above) = how.raise_fences {
-            fences_above(&self.access.reader, Fence(above)).await?;
+            raise_fences(&self.access.reader, Fence(above)).await?;
             return Ok(Finding {
                 repaired: 1,
                 ..Finding::ok(

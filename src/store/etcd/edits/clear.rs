@@ -8,7 +8,7 @@ use crate::store::{
     etcd::{
         read::Access,
         schema::{
-            Of, Snapshot, json,
+            Snapshot, TaskKey, json,
             namespace::{QUARANTINED, RING},
             ranges::{history_of, is_folder, outcomes_of, ranges},
         },
@@ -54,7 +54,7 @@ impl Clearing {
         let mut names = Vec::new();
         let mut edit = Edit::new(keys, id, item);
         if found.task.is_some() {
-            edit.delete(Of::Task);
+            edit.delete(TaskKey::Task);
             edit.delete_parts(found);
             names.extend(found.queue.iter().filter_map(|stored| stored.name.clone()));
         }

@@ -6,7 +6,7 @@ use super::{Edits, Leftover};
 use crate::store::{
     Error,
     etcd::{
-        schema::{Of, Snapshot},
+        schema::{Snapshot, TaskKey},
         write::{Edit, Item, transaction::when_exists_as_found},
     },
 };
@@ -32,14 +32,14 @@ impl Edits {
                 // The queue of commands and the owner are one range: one comparison of the few that a transaction has.
                 let (first, last) = (keys.slot(id), keys.owner(id));
                 item.when_not_after(&first, &format!("{last}\0"), found.revision);
-                Edit::new(keys, id, item).when_as_found(found, &[Of::TaskState]);
+                Edit::new(keys, id, item).when_as_found(found, &[TaskKey::TaskState]);
             }
             // No node claims a task that has ended.
             (false, _) => {}
         }
         let mut edit = Edit::new(keys, id, item);
-        edit.delete(Of::Parked);
-        edit.delete(Of::TaskState);
+        edit.delete(TaskKey::Parked);
+        edit.delete(TaskKey::TaskState);
         self.clearing.clear(item, id, found, pointers).await
     }
 }

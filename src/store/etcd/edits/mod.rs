@@ -14,7 +14,7 @@ use crate::store::etcd::read::Access;
 
 pub(crate) use before::Before;
 pub(crate) use clear::{Clearing, Leftover};
-pub(crate) use operation::{At, POINTERS};
+pub(crate) use operation::{OperationInput, POINTERS};
 pub(crate) use retry::Retried;
 
 /// Makes the edits. Clones share their state.

@@ -8,8 +8,8 @@ use super::{Before, Edits, Leftover, Retried, reschedule::Rescheduled};
 use crate::store::{
     Done, Error, Submitted,
     etcd::{
-        schema::{Of, transactions::Kept},
-        write::{Edit, Item, edit::Sent, transaction as beside},
+        schema::{TaskKey, transactions::Kept},
+        write::{Edit, Item, edit::Sent, transaction},
     },
     rules::transaction::Step,
 };
@@ -18,8 +18,9 @@ use crate::store::{
 /// the largest operation count against the limit of the servers.
 pub(crate) const POINTERS: usize = 4;
 
-/// The task, the time and the place of one operation in the numbers of the revision.
-pub(crate) struct At<'a> {
+/// What the contents of one operation are made of, beside its step: the task, the time, and the place in the numbers of the
+/// revision.
+pub(crate) struct OperationInput<'a> {
     pub(crate) id: &'a TaskId,
     pub(crate) now: Timestamp,
     pub(crate) place: u32,
@@ -41,22 +42,22 @@ impl Edits {
         &self,
         step: &Step<'_>,
         before: &Before,
-        at: At<'_>,
+        input: OperationInput<'_>,
     ) -> Result<OperationEdit, Error> {
-        let At {
+        let OperationInput {
             id,
             now,
             place,
             by,
             pointers,
-        } = at;
+        } = input;
         let (keys, found) = (self.access().keys(), before.found(id));
         let mut item = Item::of(id).at(place, 1).by(by);
         let mut left = None;
         let kept = match step {
             Step::Known(done) => {
                 if let Done::Submitted(submitted) = done {
-                    beside::when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
+                    transaction::when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
                     if let Submitted::Other { task, .. } = submitted {
                         self.when_holder(&mut item, before, task);
                     }
@@ -73,7 +74,7 @@ impl Edits {
                 let mut edit = Edit::new(keys, id, &mut item);
                 // Otherwise the same message submits the task, and that part compares its key.
                 if found.task.is_some() || before.is_assumed {
-                    edit.when_there(Of::Task);
+                    edit.when_there(TaskKey::Task);
                 }
                 edit.put_command(&Sent {
                     id: &send.id,
@@ -111,7 +112,7 @@ impl Edits {
                 done,
             } => {
                 if let Done::Submitted(submitted) = done {
-                    beside::when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
+                    transaction::when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
                     if let Submitted::Other { task, .. } = submitted {
                         self.when_holder(&mut item, before, task);
                     }

@@ -7,7 +7,7 @@ use super::Edits;
 use crate::store::{
     ChangeKind, Error, Reschedule,
     etcd::{
-        schema::{Hold, Of, Snapshot},
+        schema::{Hold, Snapshot, TaskKey},
         write::{Edit, Item, Step},
     },
     rules,
@@ -38,7 +38,15 @@ impl Edits {
         let submitted_at = envelope.submitted_at();
         let recent = self.access().reader.recent(found).await?;
         let mut edit = Edit::new(self.access().keys(), id, item);
-        edit.when_as_found(found, &[Of::Task, Of::TaskState, Of::Owner, Of::Parked]);
+        edit.when_as_found(
+            found,
+            &[
+                TaskKey::Task,
+                TaskKey::TaskState,
+                TaskKey::Owner,
+                TaskKey::Parked,
+            ],
+        );
         let has_task = change.priority.is_some() || change.limits.is_some();
         if has_task || change.kind.is_some() || change.props.is_some() {
             envelope.priority = change.priority.unwrap_or(envelope.priority);
@@ -49,7 +57,7 @@ impl Edits {
                 let terms = envelope.terms.take().map(|terms| *terms);
                 envelope.terms = rules::reschedule::terms(limits, terms).map(Box::new);
             }
-            edit.put_envelope(Of::Task, &envelope.live(order, state))?;
+            edit.put_envelope(TaskKey::Task, &envelope.live(order, state))?;
         }
         if let Some(props) = &change.props {
             edit.put_props(props);
@@ -67,7 +75,7 @@ impl Edits {
         edit.put_step(&step, &recent.unwrap_or_default())?;
         // Also the mark that stays: nodes of the new kind do not know it.
         if !edit.put_parked(state, submitted_at)? {
-            edit.delete(Of::Parked);
+            edit.delete(TaskKey::Parked);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::store::{
     ChangeKind, Error,
     etcd::{
         schema::{
-            Entry, Hold, Layout, Of, Recent, Snapshot, namespace::version_of, ranges::name_of,
+            Entry, Hold, Layout, Recent, Snapshot, TaskKey, namespace::version_of, ranges::name_of,
         },
         write::{Edit, Item, Step},
     },
@@ -73,7 +73,15 @@ impl Edits {
         self.access().reader.decided("retry a task").await?;
         let recent = self.access().reader.recent(found).await?;
         let mut edit = Edit::new(self.access().keys(), id, item);
-        edit.when_as_found(found, &[Of::Task, Of::Finished, Of::TaskState, Of::Owner]);
+        edit.when_as_found(
+            found,
+            &[
+                TaskKey::Task,
+                TaskKey::Finished,
+                TaskKey::TaskState,
+                TaskKey::Owner,
+            ],
+        );
         let submitted_at = envelope.submitted_at();
         let has_other_data = envelope.data_version != state.data_version;
         if found.task.is_none() || has_other_data || edited.is_some() {
@@ -83,7 +91,7 @@ impl Edits {
                 envelope.terms = rules::reschedule::terms(limits, terms).map(Box::new);
             }
             edit.delete_finished(found);
-            edit.put_envelope(Of::Task, &envelope.live(order, state))?;
+            edit.put_envelope(TaskKey::Task, &envelope.live(order, state))?;
             if let Some(props) = edited.or(stored.as_ref()) {
                 edit.put_props(props);
             }
@@ -103,7 +111,7 @@ impl Edits {
             None => edit.put_step_apart(&step)?,
         }
         if !edit.put_parked(state, submitted_at)? {
-            edit.delete(Of::Parked);
+            edit.delete(TaskKey::Parked);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::{Edits, Leftover};
 use crate::store::{
     Error,
     etcd::{
-        schema::{Layout, Of, Snapshot},
+        schema::{Layout, Snapshot, TaskKey},
         write::{Edit, Item},
     },
 };
@@ -27,10 +27,10 @@ impl Edits {
         let keys = clearing.access.keys();
         item.in_order = true;
         let mut edit = Edit::new(keys, id, item);
-        edit.when(Of::Task, 0);
+        edit.when(TaskKey::Task, 0);
         edit.when(
-            Of::Finished,
-            old.map_or(0, |old| old.revision_of(Of::Finished)),
+            TaskKey::Finished,
+            old.map_or(0, |old| old.revision_of(TaskKey::Finished)),
         );
         let left = match old {
             None => None,

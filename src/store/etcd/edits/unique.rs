@@ -8,7 +8,7 @@ use crate::store::{
     Error,
     etcd::{
         schema::Unique,
-        write::{Edit, Item, transaction as beside},
+        write::{Edit, Item, transaction},
     },
 };
 
@@ -40,6 +40,6 @@ impl Edits {
     pub(super) fn when_holder(&self, item: &mut Item, before: &Before, holder: &TaskId) {
         item.touch_task(holder);
         let mut edit = Edit::new(self.access().keys(), holder, item);
-        beside::when_exists_as_found(&mut edit, before.found(holder));
+        transaction::when_exists_as_found(&mut edit, before.found(holder));
     }
 }

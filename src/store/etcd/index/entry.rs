@@ -74,7 +74,7 @@ pub(super) struct Entry {
 }
 
 /// A key of a task in the index.
-pub(super) enum Of<'a> {
+pub(super) enum IndexKey<'a> {
     /// A part of a live task.
     Part(Part<'a>),
     Finished,
@@ -121,44 +121,44 @@ impl Life {
     }
 }
 
-impl Of<'_> {
+impl IndexKey<'_> {
     /// Returns the key of a task that this is; `None` for a command.
-    fn key(&self) -> Option<schema::Of> {
+    fn key(&self) -> Option<schema::TaskKey> {
         Some(match self {
-            Self::Part(Part::Task) => schema::Of::Task,
-            Self::Part(Part::Owner) => schema::Of::Owner,
-            Self::Part(Part::Props) => schema::Of::Props,
+            Self::Part(Part::Task) => schema::TaskKey::Task,
+            Self::Part(Part::Owner) => schema::TaskKey::Owner,
+            Self::Part(Part::Props) => schema::TaskKey::Props,
             Self::Part(Part::Slot | Part::Command(_)) => return None,
-            Self::Finished => schema::Of::Finished,
-            Self::State => schema::Of::TaskState,
-            Self::Parked => schema::Of::Parked,
-            Self::PropsApart => schema::Of::PropsApart,
+            Self::Finished => schema::TaskKey::Finished,
+            Self::State => schema::TaskKey::TaskState,
+            Self::Parked => schema::TaskKey::Parked,
+            Self::PropsApart => schema::TaskKey::PropsApart,
         })
     }
 }
 
 impl Entry {
     /// Applies a key; `None` for a deleted one.
-    pub(super) fn take(&mut self, of: &Of<'_>, kv: Option<&KeyValue>, fences: &Fences) {
+    pub(super) fn take(&mut self, of: &IndexKey<'_>, kv: Option<&KeyValue>, fences: &Fences) {
         let (mut kept, mut short) = (kv, None);
         match of {
-            Of::Part(Part::Task) => self.live = kv.and_then(Life::read).map(Box::new),
-            Of::Finished => self.ended = kv.and_then(Life::read).map(Box::new),
-            Of::Part(Part::Slot) => self.command(None, kv),
-            Of::Part(Part::Command(name)) => self.command(Some((*name).into()), kv),
-            Of::State => {
+            IndexKey::Part(Part::Task) => self.live = kv.and_then(Life::read).map(Box::new),
+            IndexKey::Finished => self.ended = kv.and_then(Life::read).map(Box::new),
+            IndexKey::Part(Part::Slot) => self.command(None, kv),
+            IndexKey::Part(Part::Command(name)) => self.command(Some((*name).into()), kv),
+            IndexKey::State => {
                 let read = kv.and_then(|kv| read_state(kv, fences).ok());
                 let stage = read.as_ref().map(|(state, _)| Stage::of(state));
                 self.state = kv.map(|_| Box::new(stage));
                 // Without the lines of the history.
                 short = read.and_then(|(state, hold)| write_state(&state, &hold).ok());
             }
-            Of::Parked => {
+            IndexKey::Parked => {
                 let parked: Option<Parked> = kv.and_then(|kv| parse(kv).ok());
                 self.quarantined = parked.is_some_and(|parked| parked.quarantined.is_some());
                 kept = kv.filter(|_| self.quarantined);
             }
-            Of::Part(Part::Owner | Part::Props) | Of::PropsApart => {}
+            IndexKey::Part(Part::Owner | Part::Props) | IndexKey::PropsApart => {}
         }
         if let Some(key) = of.key() {
             self.kept.set(key, kept, short);
@@ -207,7 +207,7 @@ impl Entry {
             until: stage.and_then(|stage| stage.until),
             data_version: stage.map_or(0, |stage| stage.data_version),
             is_live: self.live.is_some(),
-            is_claimed: self.kept.has(schema::Of::Owner),
+            is_claimed: self.kept.has(schema::TaskKey::Owner),
             waits: stage.map_or(Wait::Nothing, |stage| stage.waits),
             has_limits: life.has_limits,
             failure: stage.and_then(|stage| stage.failure),

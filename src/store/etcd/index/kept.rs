@@ -8,7 +8,7 @@ use windlass_statemachine::Json;
 use crate::store::etcd::{
     read::KeySet,
     schema::{
-        Envelope, KeyValue, Of, Snapshot,
+        Envelope, KeyValue, Snapshot, TaskKey,
         json::{text_of, write},
     },
 };
@@ -30,7 +30,7 @@ enum Extent {
 /// A key that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Value {
-    of: Of,
+    of: TaskKey,
     extent: Extent,
     /// Whether it contains props that cannot be read.
     is_damaged: bool,
@@ -39,18 +39,18 @@ struct Value {
     text: Box<[u8]>,
 }
 
-/// The keys of a task that exist, in the order of [`Of`], with the kept values.
+/// The keys of a task that exist, in the order of [`TaskKey`], with the kept values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Kept(Vec<Value>);
 
 /// Returns the part of a value that is kept. `short` stands for the value, if a list needs no more of it.
-fn kept_of(of: Of, kv: &KeyValue, short: Option<String>) -> (Extent, Vec<u8>) {
-    if of == Of::Finished && kv.value().len() > MOST_PROPS {
+fn kept_of(of: TaskKey, kv: &KeyValue, short: Option<String>) -> (Extent, Vec<u8>) {
+    if of == TaskKey::Finished && kv.value().len() > MOST_PROPS {
         return kept_of_ended(kv);
     }
     let text = short.map_or_else(|| kv.value().to_vec(), String::into_bytes);
     match of {
-        Of::Props | Of::PropsApart if text.len() > MOST_PROPS => {
+        TaskKey::Props | TaskKey::PropsApart if text.len() > MOST_PROPS => {
             (Extent::ButProps, b"null".to_vec())
         }
         _ if text.len() > MOST_BYTES => (Extent::Nothing, Vec::new()),
@@ -79,13 +79,13 @@ fn kept_of_ended(kv: &KeyValue) -> (Extent, Vec<u8>) {
 }
 
 /// Returns whether this key contains props that cannot be read.
-fn is_damaged(of: Of, kv: &KeyValue) -> bool {
-    matches!(of, Of::Props | Of::PropsApart)
+fn is_damaged(of: TaskKey, kv: &KeyValue) -> bool {
+    matches!(of, TaskKey::Props | TaskKey::PropsApart)
         && !text_of(kv).is_ok_and(|text| Json::parse("props", text).is_ok())
 }
 
 impl Value {
-    fn new(of: Of, kv: &KeyValue, short: Option<String>) -> Self {
+    fn new(of: TaskKey, kv: &KeyValue, short: Option<String>) -> Self {
         let (extent, text) = kept_of(of, kv, short);
         let is_damaged = is_damaged(of, kv);
         Self {
@@ -124,7 +124,7 @@ impl Value {
 
 impl Kept {
     /// Applies a key; `None` for a deleted one. `short` stands for its value, if a list needs no more of it.
-    pub(super) fn set(&mut self, of: Of, kv: Option<&KeyValue>, short: Option<String>) {
+    pub(super) fn set(&mut self, of: TaskKey, kv: Option<&KeyValue>, short: Option<String>) {
         let value = kv.map(|kv| Value::new(of, kv, short));
         match (self.0.binary_search_by_key(&of, |value| value.of), value) {
             (Ok(at), Some(value)) => self.0[at] = value,
@@ -137,11 +137,11 @@ impl Kept {
         }
     }
 
-    fn get(&self, of: Of) -> Option<&Value> {
+    fn get(&self, of: TaskKey) -> Option<&Value> {
         self.0.iter().find(|value| value.of == of)
     }
 
-    pub(super) fn has(&self, of: Of) -> bool {
+    pub(super) fn has(&self, of: TaskKey) -> bool {
         self.get(of).is_some()
     }
 
@@ -151,10 +151,10 @@ impl Kept {
 
     /// Returns the key with the props of a live task, by the rule of [`Snapshot::whole_task`].
     fn props(&self) -> Option<&Value> {
-        let task = self.get(Of::Task)?;
-        let apart = self.get(Of::PropsApart);
+        let task = self.get(TaskKey::Task)?;
+        let apart = self.get(TaskKey::PropsApart);
         let apart = apart.filter(|apart| apart.written >= task.created);
-        let stored = self.get(Of::Props).into_iter().chain(apart);
+        let stored = self.get(TaskKey::Props).into_iter().chain(apart);
         stored.max_by_key(|value| value.written)
     }
 
@@ -166,11 +166,11 @@ impl Kept {
     /// Returns the kept values as a read returns them, and the keys that a list has to read.
     pub(super) fn snapshot(&self, without_props: bool) -> (Snapshot, KeySet) {
         let (mut found, mut missing) = (Snapshot::default(), KeySet::default());
-        let is_live = self.has(Of::Task);
+        let is_live = self.has(TaskKey::Task);
         for value in &self.0 {
             if !value.is_missing(without_props) {
                 found.put(value.of, Some(value.kv()));
-            } else if is_live || !matches!(value.of, Of::Props | Of::PropsApart) {
+            } else if is_live || !matches!(value.of, TaskKey::Props | TaskKey::PropsApart) {
                 missing.set(keys_of(value.of), true);
             }
         }
@@ -179,13 +179,13 @@ impl Kept {
 }
 
 /// Returns the set of keys with which a read returns this one.
-fn keys_of(of: Of) -> KeySet {
+fn keys_of(of: TaskKey) -> KeySet {
     match of {
-        Of::Task => KeySet::TASK,
-        Of::Finished => KeySet::FINISHED,
-        Of::TaskState => KeySet::STATE,
-        Of::Parked => KeySet::PARKED,
-        Of::Owner | Of::Props => KeySet::PARTS,
-        Of::PropsApart => KeySet::PROPS_APART,
+        TaskKey::Task => KeySet::TASK,
+        TaskKey::Finished => KeySet::FINISHED,
+        TaskKey::TaskState => KeySet::STATE,
+        TaskKey::Parked => KeySet::PARKED,
+        TaskKey::Owner | TaskKey::Props => KeySet::PARTS,
+        TaskKey::PropsApart => KeySet::PROPS_APART,
     }
 }

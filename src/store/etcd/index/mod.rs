@@ -7,12 +7,12 @@
 //! others have written before.
 
 mod entry;
-mod follow;
 mod kept;
 mod known;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod updater;
 
 use std::{
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
@@ -28,8 +28,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use self::known::Known;
 use self::{
-    follow::Following,
     rows::{Found, Rows},
+    updater::Updater,
 };
 use super::read::Reader;
 use crate::store::{FailedTasks, Filter, Place, Span, TaskCount, rules::stats::Counter};
@@ -49,7 +49,7 @@ pub(crate) struct Index {
     marking: Mutex<()>,
     /// The revision that the index has seen; 0 while it has not listed the namespace.
     seen: watch::Receiver<i64>,
-    _following: AbortOnDropHandle<()>,
+    _updater: AbortOnDropHandle<()>,
 }
 
 impl Index {
@@ -57,14 +57,14 @@ impl Index {
     pub(crate) fn start(reader: Reader) -> Self {
         let rows = Arc::new(RwLock::default());
         let (sets, seen) = watch::channel(0);
-        let following = Following::new(reader.clone(), rows.clone(), sets);
-        let following = AbortOnDropHandle::new(tokio::spawn(following.run()));
+        let updater = Updater::new(reader.clone(), rows.clone(), sets);
+        let updater = AbortOnDropHandle::new(tokio::spawn(updater.run()));
         Self {
             reader,
             rows,
             marking: Mutex::default(),
             seen,
-            _following: following,
+            _updater: updater,
         }
     }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use windlass_statemachine::{Kind, StateKind, TaskId};
 
 use super::{
-    entry::{Entry, Of, Row},
+    entry::{Entry, IndexKey, Row},
     known::{Known, KnownTask},
 };
 use crate::store::{
@@ -121,7 +121,13 @@ fn failed(id: &TaskId, row: &Row) -> Option<((u64, Kind), Place)> {
 
 impl Rows {
     /// Applies a key of a task; `None` for a deleted one.
-    pub(super) fn take(&mut self, id: TaskId, of: &Of<'_>, kv: Option<&KeyValue>, fences: &Fences) {
+    pub(super) fn take(
+        &mut self,
+        id: TaskId,
+        of: &IndexKey<'_>,
+        kv: Option<&KeyValue>,
+        fences: &Fences,
+    ) {
         let entry = self.entries.entry(id.clone()).or_default();
         let before = entry.row();
         entry.take(of, kv, fences);

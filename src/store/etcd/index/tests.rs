@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use windlass_statemachine::{Json, StateKind, Task, TaskId, TaskState, TaskStatus};
 
 use super::{
-    entry::Of,
+    entry::IndexKey,
     rows::{Found, Rows, STEP},
 };
 use crate::store::{
@@ -70,11 +70,16 @@ fn rows(n: u64) -> Rows {
     for order in 1..=n {
         let id: TaskId = format!("t{order}").parse().unwrap();
         let task = envelope("a", order, false);
-        rows.take(id.clone(), &Of::Part(Part::Task), Some(&task), &fences);
+        rows.take(
+            id.clone(),
+            &IndexKey::Part(Part::Task),
+            Some(&task),
+            &fences,
+        );
         if order % 10 == 0 {
             let until = at(i64::try_from(order).unwrap());
             let asleep = state(TaskStatus::Sleeping { until });
-            rows.take(id, &Of::State, Some(&asleep), &fences);
+            rows.take(id, &IndexKey::State, Some(&asleep), &fences);
         }
     }
     rows
@@ -147,7 +152,7 @@ fn tasks_are_listed_by_id_and_by_end() {
             format!("t{order}").parse().unwrap(),
             KeyValue::new("k", &text, 1),
         );
-        rows.take(id, &Of::State, Some(&kv), &fences);
+        rows.take(id, &IndexKey::State, Some(&kv), &fences);
     }
     let all = Filter::default();
     for most in [1, 2, 100] {

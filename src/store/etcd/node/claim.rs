@@ -12,11 +12,11 @@ use windlass_statemachine::TaskId;
 use self::{claimable::Claimable, look::Looked};
 use super::{
     claims::Held,
+    dependencies::Waited,
     lease::{Leases, number},
     new_tasks::NewTasks,
     repair::Repairs,
     slots::{Refused, SlotTable},
-    waits::Waited,
 };
 use crate::store::{
     Claim, Claimed, Error, Lease,
@@ -41,9 +41,9 @@ pub(crate) struct Claimer {
     pub(crate) new: Arc<NewTasks>,
 }
 
-/// One try of the claims of a call.
+/// One round of the claims of a call.
 #[derive(Clone, Copy)]
-struct Turn {
+struct Round {
     /// The revision of the key of the speaker, which the claims of a worker compare.
     speaker: Option<i64>,
     last: bool,
@@ -75,11 +75,11 @@ impl Claimer {
                     break;
                 }
             };
-            let turn = Turn {
+            let this_round = Round {
                 speaker,
                 last: round + 1 == ROUNDS,
             };
-            let tried = self.try_claims(lease, &names, turn).await;
+            let tried = self.try_claims(lease, &names, this_round).await;
             let mut again = Vec::new();
             for (n, answer) in open.into_iter().zip(tried) {
                 match answer {
@@ -108,7 +108,7 @@ impl Claimer {
 
     /// Tries each claim once. Returns `None` for a task that changed in the meantime, or whose
     /// outcome is unknown.
-    async fn try_claims(&self, lease: &Lease, ids: &[TaskId], turn: Turn) -> Vec<Option<Answer>> {
+    async fn try_claims(&self, lease: &Lease, ids: &[TaskId], round: Round) -> Vec<Option<Answer>> {
         let reader = &self.leases.access.reader;
         // A further lease is granted while the tasks are read, if there may be no room for the
         // claims.
@@ -131,7 +131,7 @@ impl Claimer {
                 (Err(fault), _) => Err(fault),
                 (_, Err(fault)) => Err(fault.clone()),
             };
-            tries.push(self.try_claim(lease, id, read, turn));
+            tries.push(self.try_claim(lease, id, read, round));
         }
         let mut answers = join_all(tries).await;
         if let Ok(shared) = shared {
@@ -145,7 +145,7 @@ impl Claimer {
         lease: &Lease,
         id: &TaskId,
         read: Result<(Looked, Shared), Fault>,
-        turn: Turn,
+        round: Round,
     ) -> Option<Answer> {
         let (looked, shared) = match read {
             Ok((looked, shared)) if looked.node == Some(number(lease.id)) => (looked, shared),
@@ -162,7 +162,7 @@ impl Claimer {
         let freed = || claims.freed(lease.id, token);
         let (item, recent) = match self.claim_item(lease, id, &claimable) {
             Ok((mut item, recent)) => {
-                if let Some(revision) = turn.speaker {
+                if let Some(revision) = round.speaker {
                     let keys = self.leases.access.keys();
                     item.when_at(&keys.speaker(&lease.node), revision);
                 }
@@ -197,7 +197,7 @@ impl Claimer {
                 freed();
                 Some(Err(fault.into_error(OPERATION)))
             }
-            Tried::Lost(why) if turn.last => {
+            Tried::Lost(why) if round.last => {
                 freed();
                 Some(Err(Error::unavailable(OPERATION, why)))
             }

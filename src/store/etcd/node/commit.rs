@@ -6,14 +6,14 @@ use windlass_statemachine::{Author, machine::Write, size::Size};
 
 use super::{
     claims::{Claims, Held},
-    effects::{Effects, Left, Own},
+    effects::{CausingTransition, Effects, Leftovers},
     log_lines::LogWriter,
 };
 use crate::store::{
     Claim, Commit, Error, Logged, Transaction,
     etcd::{
         read::Access,
-        schema::{Hold, Of, Owner, Recent, Snapshot, Stored, json::parse},
+        schema::{Hold, Owner, Recent, Snapshot, Stored, TaskKey, json::parse},
         write::{Edit, Item, Step, Tries, Wrote, log_lines::KnownLog},
     },
     rules::{
@@ -79,7 +79,7 @@ enum Part {
 /// What follows a written transition.
 struct After {
     /// The remains of tasks that its effects delete.
-    left: Left,
+    left: Leftovers,
     /// The lines of history that the state then has.
     recent: Recent,
     /// The log of the task, if the write adds lines.
@@ -237,7 +237,7 @@ impl Transition<'_> {
             return Ok(None);
         }
         let fence = by.access.reader.fences.revision(self.claim.fence);
-        if self.forged || found.revision_of(Of::Owner) != fence || found.owner.is_none() {
+        if self.forged || found.revision_of(TaskKey::Owner) != fence || found.owner.is_none() {
             by.claims.forget(id, self.claim.fence);
             return Err(Error::fenced(id));
         }
@@ -267,10 +267,10 @@ impl Transition<'_> {
         let mut item = by.access.item(id, places);
         let mut edit = Edit::new(by.access.keys(), id, &mut item);
         edit.when(
-            Of::Owner,
+            TaskKey::Owner,
             by.access.reader.fences.revision(self.claim.fence),
         );
-        edit.when(Of::TaskState, held.state_revision);
+        edit.when(TaskKey::TaskState, held.state_revision);
         if ends {
             edit.when_no_command_since(held.queue_revision);
         }
@@ -297,25 +297,25 @@ impl Transition<'_> {
             edit.end(&held.queue, room, held.props, &envelope, state)?;
             edit.free_slots(&held.slots);
         } else if write.drop_claim {
-            edit.delete(Of::Owner);
+            edit.delete(TaskKey::Owner);
             edit.free_slots(&held.slots);
             edit.put_parked(state, held.submitted_at)?;
         }
         if !ends && state.data_version != held.data_version {
             let envelope = held.envelope();
-            edit.put_envelope(Of::Task, &envelope.live(held.order, state))?;
+            edit.put_envelope(TaskKey::Task, &envelope.live(held.order, state))?;
         }
         let Some(effects) = &self.effects else {
-            let left = Left::new();
+            let left = Leftovers::new();
             return Ok((item, After { left, recent, log }));
         };
-        let own = Own {
+        let causing = CausingTransition {
             task: id,
             ends,
             now,
             place: item.place + lines,
         };
-        let (item, left) = Box::pin(by.effects.add(item, effects, &own)).await?;
+        let (item, left) = Box::pin(by.effects.add(item, effects, &causing)).await?;
         Ok((item, After { left, recent, log }))
     }
 
@@ -328,10 +328,10 @@ impl Transition<'_> {
         let mut item = Item::of(id);
         let mut edit = Edit::new(by.access.keys(), id, &mut item);
         edit.when(
-            Of::Owner,
+            TaskKey::Owner,
             by.access.reader.fences.revision(self.claim.fence),
         );
-        edit.when(Of::TaskState, held.state_revision);
+        edit.when(TaskKey::TaskState, held.state_revision);
         let mut gone = Vec::new();
         for stored in some {
             edit.put_outcome(stored, rules::command::ended(write.state.code()))?;
@@ -357,7 +357,7 @@ pub(super) fn held_of(
         token: owner.lease(),
         node: parse::<Owner>(owner).ok()?.node,
         fence: claim.fence,
-        state_revision: found.revision_of(Of::TaskState),
+        state_revision: found.revision_of(TaskKey::TaskState),
         written,
         recent,
         task: Arc::new(task),

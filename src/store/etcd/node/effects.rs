@@ -7,8 +7,8 @@ use windlass_statemachine::TaskId;
 use crate::store::{
     Error, Limits, Operation, Transaction,
     etcd::{
-        edits::{At, Before, Edits, Leftover, POINTERS},
-        write::{Item, transaction as beside},
+        edits::{Before, Edits, Leftover, OperationInput, POINTERS},
+        write::{Item, transaction},
     },
     rules::{effects, transaction::Bounds},
 };
@@ -22,7 +22,7 @@ pub(crate) struct Effects {
 }
 
 /// The transition that has the effects.
-pub(crate) struct Own<'a> {
+pub(crate) struct CausingTransition<'a> {
     pub(crate) task: &'a TaskId,
     /// Whether it ends the task.
     pub(crate) ends: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Own<'a> {
 }
 
 /// What remains to be deleted after the write.
-pub(crate) type Left = Vec<(TaskId, Leftover)>;
+pub(crate) type Leftovers = Vec<(TaskId, Leftover)>;
 
 impl Effects {
     /// Returns the write of the transition with its effects.
@@ -40,22 +40,22 @@ impl Effects {
         &self,
         item: Item,
         effects: &Transaction,
-        own: &Own<'_>,
-    ) -> Result<(Item, Left), Error> {
+        transition: &CausingTransition<'_>,
+    ) -> Result<(Item, Leftovers), Error> {
         let access = self.edits.access();
-        let (keys, now) = (access.keys(), own.now);
+        let (keys, now) = (access.keys(), transition.now);
         let most = access.capacity().transaction();
         let most = most.min(self.limits.max_operations);
         effects::check(effects, "etcd", most)?;
         let mut before = Before::read(&self.edits, effects, None, OPERATION).await?;
-        if let Some(task) = before.facts.tasks.get_mut(own.task) {
-            task.has_ended = own.ends;
+        if let Some(task) = before.facts.tasks.get_mut(transition.task) {
+            task.has_ended = transition.ends;
         }
         let max_bytes = self.limits.max_bytes;
         let bounds = Bounds { max_bytes, now };
-        let steps = effects::decide(effects, own.task, &mut before.facts, bounds)?;
+        let steps = effects::decide(effects, transition.task, &mut before.facts, bounds)?;
         let by = effects.author();
-        let at = |id, place| At {
+        let input = |id, place| OperationInput {
             id,
             now,
             place,
@@ -66,15 +66,15 @@ impl Effects {
         let parts: Vec<_> = steps
             .iter()
             .zip(ids.clone())
-            .zip(own.place..)
-            .map(|((step, id), place)| self.edits.operation(step, &before, at(id, place)))
+            .zip(transition.place..)
+            .map(|((step, id), place)| self.edits.operation(step, &before, input(id, place)))
             .collect();
         let parts = try_join_all(parts).await?;
         let (place, places) = (item.place, item.places);
         let guards = effects.guards().iter();
-        let guards = guards.map(|guard| beside::guard(keys, guard, before.found(&guard.task)));
+        let guards = guards.map(|guard| transaction::guard(keys, guard, before.found(&guard.task)));
         let mut items: Vec<Item> = std::iter::once(item).chain(guards).collect();
-        let mut left = Left::new();
+        let mut left = Leftovers::new();
         for (part, id) in parts.into_iter().zip(ids) {
             items.push(part.item);
             left.extend(part.left.map(|left| (id.clone(), left)));
@@ -87,7 +87,7 @@ impl Effects {
     }
 
     /// Deletes what remains after the write.
-    pub(crate) async fn drop_left(&self, left: Left) {
+    pub(crate) async fn drop_left(&self, left: Leftovers) {
         for (task, left) in left {
             self.edits.clearing.drop_pointers(&task, left).await;
         }

@@ -9,7 +9,7 @@ use crate::store::{
     ChangeKind, Error, Lease,
     etcd::{
         client::Fault,
-        schema::{Hold, Of, Part, Snapshot, records},
+        schema::{Hold, Part, Snapshot, TaskKey, records},
         write::{Edit, Item},
     },
 };
@@ -101,7 +101,7 @@ impl Leases {
         };
         let mut item = self.access.item(id, 1);
         let mut edit = Edit::new(self.access.keys(), id, &mut item);
-        edit.when_as_found(found, &[Of::Owner, Of::TaskState]);
+        edit.when_as_found(found, &[TaskKey::Owner, TaskKey::TaskState]);
         edit.delete_owner(found);
         // The next node that claims an unreadable task quarantines it.
         if let (Ok((state, _)), true) = (found.state(), found.task.is_some()) {

@@ -9,7 +9,7 @@ use crate::store::{
     Claim, Error, LogWrite, Logged,
     etcd::{
         read::Access,
-        schema::Of,
+        schema::TaskKey,
         write::{
             Edit, Item, Tries, Wrote,
             log_lines::{KnownLog, writes},
@@ -74,7 +74,7 @@ impl LogWriter {
         loop {
             let mut item = Item::of(id);
             let keys = self.access.keys();
-            Edit::new(keys, id, &mut item).when(Of::Owner, revision);
+            Edit::new(keys, id, &mut item).when(TaskKey::Owner, revision);
             let Some(head) = known.add_to(&mut item, (keys, id), fence, lines)? else {
                 return Ok(());
             };

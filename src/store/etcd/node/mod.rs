@@ -4,6 +4,7 @@ mod claim;
 mod claims;
 mod command;
 mod commit;
+mod dependencies;
 mod effects;
 mod lease;
 mod leave;
@@ -15,7 +16,6 @@ mod peers;
 mod repair;
 mod restored;
 mod slots;
-mod waits;
 mod worker;
 mod worker_claims;
 

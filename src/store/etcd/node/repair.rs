@@ -12,7 +12,7 @@ use crate::store::{
     etcd::{
         client::Fault,
         read::Access,
-        schema::{Of, Parked, Snapshot, Stored, foreign::step_to, namespace::QUARANTINED},
+        schema::{Parked, Snapshot, Stored, TaskKey, foreign::step_to, namespace::QUARANTINED},
         write::{Done, Edit},
     },
     rules,
@@ -49,8 +49,8 @@ impl Repairs {
             return;
         }
         let parked = |edit: &mut Edit<'_>| {
-            edit.when(Of::Owner, 0);
-            edit.when_as_found(found, &[Of::Task, Of::TaskState, Of::Parked]);
+            edit.when(TaskKey::Owner, 0);
+            edit.when_as_found(found, &[TaskKey::Task, TaskKey::TaskState, TaskKey::Parked]);
             edit.put_parked(state, submitted_at).map(|_| ())
         };
         let _ = self.write(id, parked, "park a task").await;
@@ -67,13 +67,24 @@ impl Repairs {
         let quarantined = |edit: &mut Edit<'_>| {
             // Compares the mark too: another node may have quarantined the task since this one read
             // it.
-            edit.when_as_found(found, &[Of::Owner, Of::Task, Of::TaskState, Of::Parked]);
+            edit.when_as_found(
+                found,
+                &[
+                    TaskKey::Owner,
+                    TaskKey::Task,
+                    TaskKey::TaskState,
+                    TaskKey::Parked,
+                ],
+            );
             if found.owner.is_some() {
                 edit.delete_owner(found);
             }
             edit.put_quarantined(reason)?;
             // A retry writes the state, so the next quarantine has a different key.
-            let name = format!("{QUARANTINED}-{:012}", found.revision_of(Of::TaskState));
+            let name = format!(
+                "{QUARANTINED}-{:012}",
+                found.revision_of(TaskKey::TaskState)
+            );
             edit.put_line(&name, ChangeKind::Quarantined, now)
         };
         if self.write(id, quarantined, "quarantine a task").await? {
@@ -88,10 +99,10 @@ impl Repairs {
     pub(crate) async fn drop_outdated(self, outdated: Vec<(TaskId, i64, i64)>) {
         for (id, marked, stored) in outdated {
             let drop = |edit: &mut Edit<'_>| {
-                edit.when(Of::Owner, 0);
-                edit.when(Of::TaskState, stored);
-                edit.when(Of::Parked, marked);
-                edit.delete(Of::Parked);
+                edit.when(TaskKey::Owner, 0);
+                edit.when(TaskKey::TaskState, stored);
+                edit.when(TaskKey::Parked, marked);
+                edit.delete(TaskKey::Parked);
                 Ok(())
             };
             let _ = self.write(&id, drop, "delete a mark").await;
@@ -103,9 +114,9 @@ impl Repairs {
     /// this at once.
     pub(crate) async fn drop_stale(self, id: TaskId, marked: i64) {
         let drop = |edit: &mut Edit<'_>| {
-            edit.when_there(Of::Owner);
-            edit.when(Of::Parked, marked);
-            edit.delete(Of::Parked);
+            edit.when_there(TaskKey::Owner);
+            edit.when(TaskKey::Parked, marked);
+            edit.delete(TaskKey::Parked);
             Ok(())
         };
         let _ = self.write(&id, drop, "delete a mark").await;
@@ -122,8 +133,8 @@ impl Repairs {
         };
         let (at_once, now) = (self.access.capacity().settled_at_once(), self.access.now());
         let unscheduled = |edit: &mut Edit<'_>| {
-            edit.when(Of::Owner, 0);
-            edit.when_as_found(found, &[Of::Task, Of::TaskState]);
+            edit.when(TaskKey::Owner, 0);
+            edit.when_as_found(found, &[TaskKey::Task, TaskKey::TaskState]);
             edit.when_no_command_since(found.revision);
             let some = &found.queue[..found.queue.len().min(at_once)];
             for stored in some {
@@ -135,9 +146,9 @@ impl Repairs {
                 some.iter().for_each(|stored| edit.dequeue(stored));
                 return Ok(());
             }
-            edit.delete(Of::Task);
+            edit.delete(TaskKey::Task);
             edit.delete_parts(found);
-            edit.delete(Of::Parked);
+            edit.delete(TaskKey::Parked);
             if found.finished.is_none() {
                 put_ended(edit, found, (id, state), now)?;
             }

@@ -12,7 +12,7 @@ use crate::store::{
         client::{Fault, kv},
         schema::Envelope,
     },
-    rules::waits::Seen,
+    rules::dependencies::Seen,
 };
 
 /// The most tasks that one transaction reads.

@@ -17,7 +17,7 @@ use crate::{
             client::{Capacity, Fault, Limit, Link, kv, kvs},
             schema::{
                 Fences, Horizon, KeyValue, Keys, Part, Recent, Snapshot, end_of, json::parse,
-                keys::Of, ranges::is_pointer, revision,
+                keys::TaskKey, ranges::is_pointer, revision,
             },
             write::{Item, Pipeline},
         },
@@ -73,13 +73,13 @@ impl Access {
 }
 
 /// The keys of a task in the order of a read; `None` for the range of its parts.
-const ORDER: [(KeySet, Option<Of>); 6] = [
-    (KeySet::TASK, Some(Of::Task)),
+const ORDER: [(KeySet, Option<TaskKey>); 6] = [
+    (KeySet::TASK, Some(TaskKey::Task)),
     (KeySet::PARTS, None),
-    (KeySet::STATE, Some(Of::TaskState)),
-    (KeySet::PARKED, Some(Of::Parked)),
-    (KeySet::PROPS_APART, Some(Of::PropsApart)),
-    (KeySet::FINISHED, Some(Of::Finished)),
+    (KeySet::STATE, Some(TaskKey::TaskState)),
+    (KeySet::PARKED, Some(TaskKey::Parked)),
+    (KeySet::PROPS_APART, Some(TaskKey::PropsApart)),
+    (KeySet::FINISHED, Some(TaskKey::Finished)),
 ];
 
 fn with(ids: &[TaskId], keys: KeySet) -> Vec<(TaskId, KeySet)> {

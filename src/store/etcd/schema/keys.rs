@@ -30,7 +30,7 @@ pub(crate) struct Keys {
 
 /// A key that each task has at most once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Of {
+pub(crate) enum TaskKey {
     Task,
     Finished,
     TaskState,
@@ -83,15 +83,15 @@ impl Keys {
         format!("{}tasks/{id}", self.root)
     }
 
-    pub(crate) fn of(&self, id: &TaskId, of: Of) -> String {
+    pub(crate) fn of(&self, id: &TaskId, of: TaskKey) -> String {
         match of {
-            Of::Task => self.task(id),
-            Of::Finished => self.finished(id),
-            Of::TaskState => self.state(id),
-            Of::Parked => self.parked(id),
-            Of::Owner => self.owner(id),
-            Of::Props => self.props(id),
-            Of::PropsApart => self.props_apart(id),
+            TaskKey::Task => self.task(id),
+            TaskKey::Finished => self.finished(id),
+            TaskKey::TaskState => self.state(id),
+            TaskKey::Parked => self.parked(id),
+            TaskKey::Owner => self.owner(id),
+            TaskKey::Props => self.props(id),
+            TaskKey::PropsApart => self.props_apart(id),
         }
     }
 

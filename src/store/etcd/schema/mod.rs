@@ -31,7 +31,7 @@ pub(crate) use fences::Fences;
 pub(crate) use format::{Format, Layout};
 pub(crate) use history::Entry;
 pub(crate) use horizon::Horizon;
-pub(crate) use keys::{Keys, Of, Part};
+pub(crate) use keys::{Keys, Part, TaskKey};
 pub(crate) use kv::{KeyValue, revision};
 pub(crate) use namespace::end_of;
 pub(crate) use recent::Recent;

@@ -6,7 +6,7 @@ use super::{
     commands::Stored,
     fences::Fences,
     json::{parse, text_of},
-    keys::{Of, Part},
+    keys::{Part, TaskKey},
     kv::{KeyValue, revision},
     recent::{self, Recent},
     records::{Envelope, Hold, Owner, Parked, read_state},
@@ -15,7 +15,7 @@ use super::{
 use crate::store::{Change, ChangeKind, Error, TaskRecord};
 
 /// The keys that contain props of a task.
-pub(crate) type PropsKeys = &'static [Of];
+pub(crate) type PropsKeys = &'static [TaskKey];
 
 /// Everything that belongs to a task.
 #[derive(Debug, Default, Clone)]
@@ -48,15 +48,15 @@ impl Snapshot {
     }
 
     /// Sets one of its keys.
-    pub(crate) fn put(&mut self, of: Of, kv: Option<KeyValue>) {
+    pub(crate) fn put(&mut self, of: TaskKey, kv: Option<KeyValue>) {
         let place = match of {
-            Of::Task => &mut self.task,
-            Of::Finished => &mut self.finished,
-            Of::TaskState => &mut self.state,
-            Of::Parked => &mut self.parked,
-            Of::Owner => &mut self.owner,
-            Of::Props => &mut self.props,
-            Of::PropsApart => &mut self.props_apart,
+            TaskKey::Task => &mut self.task,
+            TaskKey::Finished => &mut self.finished,
+            TaskKey::TaskState => &mut self.state,
+            TaskKey::Parked => &mut self.parked,
+            TaskKey::Owner => &mut self.owner,
+            TaskKey::Props => &mut self.props,
+            TaskKey::PropsApart => &mut self.props_apart,
         };
         *place = kv;
     }
@@ -81,24 +81,24 @@ impl Snapshot {
     }
 
     /// Returns the revision that last wrote one of its keys; 0 if it does not exist.
-    pub(crate) fn revision_of(&self, of: Of) -> i64 {
+    pub(crate) fn revision_of(&self, of: TaskKey) -> i64 {
         revision(match of {
-            Of::Task => self.task.as_ref(),
-            Of::Finished => self.finished.as_ref(),
-            Of::TaskState => self.state.as_ref(),
-            Of::Parked => self.parked.as_ref(),
-            Of::Owner => self.owner.as_ref(),
-            Of::Props => self.props.as_ref(),
-            Of::PropsApart => self.props_apart.as_ref(),
+            TaskKey::Task => self.task.as_ref(),
+            TaskKey::Finished => self.finished.as_ref(),
+            TaskKey::TaskState => self.state.as_ref(),
+            TaskKey::Parked => self.parked.as_ref(),
+            TaskKey::Owner => self.owner.as_ref(),
+            TaskKey::Props => self.props.as_ref(),
+            TaskKey::PropsApart => self.props_apart.as_ref(),
         })
     }
 
     /// Returns the keys with props that the end of the task deletes.
     pub(crate) fn props_keys(&self) -> PropsKeys {
         match (&self.props, &self.props_apart) {
-            (_, None) => &[Of::Props],
-            (None, Some(_)) => &[Of::PropsApart],
-            (Some(_), Some(_)) => &[Of::Props, Of::PropsApart],
+            (_, None) => &[TaskKey::Props],
+            (None, Some(_)) => &[TaskKey::PropsApart],
+            (Some(_), Some(_)) => &[TaskKey::Props, TaskKey::PropsApart],
         }
     }
 

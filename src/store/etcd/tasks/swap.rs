@@ -19,7 +19,7 @@ use crate::store::{
     etcd::{
         edits::{Clearing, Leftover},
         read::Reader,
-        schema::{Of, Snapshot, Unique},
+        schema::{Snapshot, TaskKey, Unique},
         write::{
             Edit, Item,
             imported::{core_of, parts_of},
@@ -120,8 +120,8 @@ impl Swaps {
         let mut item = self.as_found(id, found);
         item.in_order = true;
         let mut edit = Edit::new(keys, id, &mut item);
-        edit.when_as_found(found, &[Of::TaskState]);
-        edit.when(Of::Owner, 0);
+        edit.when_as_found(found, &[TaskKey::TaskState]);
+        edit.when(TaskKey::Owner, 0);
         edit.when_no_command_since(found.revision);
         let mut names = Vec::new();
         let mut old = vec![keys.task(id), keys.finished(id)];
@@ -205,7 +205,7 @@ impl Swaps {
     fn as_found(&self, id: &TaskId, found: &Snapshot) -> Item {
         let mut item = Item::of(id);
         let mut edit = Edit::new(&self.reader().keys, id, &mut item);
-        edit.when_as_found(found, &[Of::Task, Of::Finished]);
+        edit.when_as_found(found, &[TaskKey::Task, TaskKey::Finished]);
         item
     }
 

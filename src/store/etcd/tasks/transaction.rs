@@ -13,13 +13,13 @@ use super::{lost::LostTries, record_lease::RecordLease};
 use crate::store::{
     Applied, Error, Limits, Operation, Require, Transaction,
     etcd::{
-        edits::{At, Before, Edits, Leftover, POINTERS},
+        edits::{Before, Edits, Leftover, OperationInput, POINTERS},
         read::Access,
         schema::{
             numbers::PLACES,
             transactions::{Kept, applied, read_record},
         },
-        write::{Item, Tries, Wrote, transaction as beside},
+        write::{Item, Tries, Wrote, transaction},
     },
     rules::{
         self,
@@ -78,14 +78,14 @@ impl Transactions {
                 return Ok(done.into());
             }
             let place = access.pipeline.places(1);
-            let at = At {
+            let input = OperationInput {
                 id,
                 now,
                 place,
                 by: transaction.author(),
                 pointers: clearing.pointers_at_once(),
             };
-            let part = self.edits.operation(&step, &before, at).await?;
+            let part = self.edits.operation(&step, &before, input).await?;
             match tries.write(part.item).await? {
                 Wrote::At(at) => {
                     if let Some(left) = part.left {
@@ -149,13 +149,13 @@ impl Transactions {
             };
             let lease = self.record_lease.lease().await;
             let lease = lease.map_err(|fault| fault.into_error(verb))?;
-            let of = Of {
+            let input = ItemInput {
                 transaction: &transaction,
                 id: &id,
                 now,
                 lease,
             };
-            let built = self.built(of, &steps, &before).await?;
+            let built = self.built(input, &steps, &before).await?;
             let (item, kept) = (built.item, built.kept);
             left = built.left;
             item.check_room(access.capacity(), "operations")?;
@@ -184,13 +184,13 @@ impl Transactions {
             return Ok(());
         };
         let own = TransactionId::new(crate::unique_id::new().to_string())?;
-        let of = Of {
+        let input = ItemInput {
             transaction,
             id: transaction.id().unwrap_or(&own),
             now,
             lease: 0,
         };
-        let built = self.built(of, &steps, &before).await?;
+        let built = self.built(input, &steps, &before).await?;
         let capacity = self.access().capacity();
         built.item.check_room(capacity, "operations")
     }
@@ -198,39 +198,39 @@ impl Transactions {
     /// Returns the item that writes these steps.
     async fn built<'a>(
         &self,
-        of: Of<'a>,
+        input: ItemInput<'a>,
         steps: &[Step<'_>],
         before: &Before,
     ) -> Result<Built<'a>, Error> {
         let access = self.access();
-        let Of {
+        let ItemInput {
             transaction,
             id,
             now,
             lease,
-        } = of;
+        } = input;
         let count = u32::try_from(steps.len()).unwrap_or(PLACES);
         let place = access.pipeline.places(count);
         let by = transaction.author();
         let operations = transaction.operations().iter();
         let steps = steps.iter().zip(operations).zip(place..);
         let parts = steps.map(|((step, operation), place)| {
-            let at = At {
+            let input = OperationInput {
                 id: operation.task(),
                 now,
                 place,
                 by,
                 pointers: POINTERS,
             };
-            self.edits.operation(step, before, at)
+            self.edits.operation(step, before, input)
         });
         let parts = try_join_all(parts).await?;
         let kept: Vec<Kept> = parts.iter().map(|part| part.kept.clone()).collect();
         let fingerprint = transaction.fingerprint();
-        let record = beside::record(access.keys(), (id, fingerprint), &kept, now, lease)?;
+        let record = transaction::record(access.keys(), (id, fingerprint), &kept, now, lease)?;
         let guards = transaction.guards().iter();
         let guards =
-            guards.map(|guard| beside::guard(access.keys(), guard, before.found(&guard.task)));
+            guards.map(|guard| transaction::guard(access.keys(), guard, before.found(&guard.task)));
         let mut items: Vec<Item> = std::iter::once(record).chain(guards).collect();
         let mut left = Vec::new();
         for (part, operation) in parts.into_iter().zip(transaction.operations()) {
@@ -244,7 +244,7 @@ impl Transactions {
 
 /// The input of an item, in addition to its steps.
 #[derive(Clone, Copy)]
-struct Of<'a> {
+struct ItemInput<'a> {
     transaction: &'a Transaction,
     id: &'a TransactionId,
     now: Timestamp,

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use windlass_statemachine::{Fence, TaskId};
 
 use super::{
-    raise::fences_above,
+    fences::raise_fences,
     swap::{Swap, Swaps},
 };
 use crate::store::{
@@ -19,7 +19,7 @@ use crate::store::{
         edits::Clearing,
         read::Reader,
         schema::{
-            Of,
+            TaskKey,
             numbers::{PLACES, number},
         },
         write::{
@@ -27,7 +27,7 @@ use crate::store::{
             imported::{core_of, parts_of},
         },
     },
-    export::There,
+    export::TargetTask,
 };
 
 const IMPORT: &str = "import a task";
@@ -63,7 +63,7 @@ impl Imports {
             .max()
             .unwrap_or(Fence(0));
         let places: u64 = tasks.iter().map(Exported::len).sum();
-        let first = match fences_above(self.reader(), fence).await {
+        let first = match raise_fences(self.reader(), fence).await {
             Ok(()) => self.reserve(places).await,
             Err(error) => Err(error),
         };
@@ -118,7 +118,7 @@ impl Imports {
         let id = &exported.task.id;
         let found = self.reader().found(id, IMPORT).await?;
         if found.exists() {
-            exported.check_room(&There {
+            exported.check_room(&TargetTask {
                 order: found.record(id)?.order,
                 has_ended: found.task.is_none(),
                 is_claimed: found.owner.is_some(),
@@ -162,8 +162,8 @@ impl Imports {
     fn unseen(&self, id: &TaskId) -> Item {
         let mut item = Item::of(id);
         let mut edit = Edit::new(&self.reader().keys, id, &mut item);
-        edit.when(Of::Task, 0);
-        edit.when(Of::Finished, 0);
+        edit.when(TaskKey::Task, 0);
+        edit.when(TaskKey::Finished, 0);
         item
     }
 

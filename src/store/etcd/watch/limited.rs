@@ -39,7 +39,7 @@ const PRUNE_EVERY: usize = 1000;
 
 /// A task with limits.
 #[derive(Debug)]
-struct Own {
+struct LimitedTask {
     order: u64,
     limits: Vec<Limit>,
     /// Its position in a line, while it could be claimed.
@@ -59,7 +59,7 @@ struct HeldSlot {
 
 #[derive(Default)]
 pub(super) struct Limited {
-    tasks: HashMap<TaskId, Own>,
+    tasks: HashMap<TaskId, LimitedTask>,
     ids: HashMap<u64, TaskId>,
     lines: Lines,
     held: HeldSlots,
@@ -85,25 +85,25 @@ fn used(held: &HeldSlots, pool: &Pool) -> Vec<(u32, Taken)> {
 impl Limited {
     /// Records a task of this order with its limits; most have none.
     pub(super) fn put(&mut self, id: &TaskId, order: u64, limits: Vec<Limit>) {
-        let same = |own: &Own| own.order == order && own.limits == limits;
+        let same = |limited: &LimitedTask| limited.order == order && limited.limits == limits;
         if self.tasks.is_empty() && limits.is_empty() || self.tasks.get(id).is_some_and(same) {
             return;
         }
         self.remove(id);
         if !limits.is_empty() {
-            let own = Own {
+            let limited = LimitedTask {
                 order,
                 limits,
                 place: None,
             };
-            self.tasks.insert(id.clone(), own);
+            self.tasks.insert(id.clone(), limited);
             self.ids.insert(order, id.clone());
         }
     }
 
     pub(super) fn remove(&mut self, id: &TaskId) {
-        if let Some(own) = self.tasks.get(id) {
-            let order = own.order;
+        if let Some(limited) = self.tasks.get(id) {
+            let order = limited.order;
             self.leave(order);
             self.tasks.remove(id);
             self.ids.remove(&order);
@@ -121,8 +121,8 @@ impl Limited {
     /// Returns the task for which slots are kept.
     pub(super) fn reserver(&self) -> Option<Reserver> {
         let order = self.lines.reserver()?;
-        let own = self.ids.get(&order).and_then(|id| self.tasks.get(id))?;
-        let limits = own.limits.clone();
+        let limited = self.ids.get(&order).and_then(|id| self.tasks.get(id))?;
+        let limits = limited.limits.clone();
         Some(Reserver { order, limits })
     }
 
@@ -138,7 +138,8 @@ impl Limited {
     /// Returns the tasks with limits, and their orders.
     pub(super) fn all(&self) -> Vec<(TaskId, u64)> {
         let all = self.tasks.iter();
-        all.map(|(id, own)| (id.clone(), own.order)).collect()
+        all.map(|(id, limited)| (id.clone(), limited.order))
+            .collect()
     }
 
     /// Records that a task is claimed, and the slots that the claim has taken.
@@ -206,11 +207,15 @@ impl Limited {
 
     /// Records whether a task could be claimed, and its position in a line if it could.
     pub(super) fn ready(&mut self, id: &TaskId, place: Option<Place>, wall: Timestamp) {
-        let Some(own) = self.tasks.get_mut(id).filter(|own| own.place != place) else {
+        let Some(limited) = self
+            .tasks
+            .get_mut(id)
+            .filter(|limited| limited.place != place)
+        else {
             return;
         };
-        own.place = place;
-        let (order, limits) = (own.order, own.limits.clone());
+        limited.place = place;
+        let (order, limits) = (limited.order, limited.limits.clone());
         self.leave(order);
         if let Some(place) = place {
             let is_full = |limit: &&Limit| {
@@ -227,8 +232,8 @@ impl Limited {
 
     /// Returns how nodes see a task that could be claimed; `None` for any other.
     pub(super) fn report(&self, id: &TaskId) -> Option<Report> {
-        let own = self.tasks.get(id)?;
-        Some(self.lines.get(own.order)?.report())
+        let limited = self.tasks.get(id)?;
+        Some(self.lines.get(limited.order)?.report())
     }
 
     pub(super) fn refused(&mut self, refused: Refused) {
@@ -256,18 +261,23 @@ impl Limited {
         let due: Vec<Refused> = due;
         let mut again = Vec::with_capacity(due.len());
         for Refused { task, full } in due {
-            let Some(own) = self.tasks.get(&task) else {
+            let Some(limited) = self.tasks.get(&task) else {
                 continue;
             };
-            let limit = full.map(|full| full.limit).or(own.limits.first().cloned());
-            if let (Some(limit), Some(place)) = (limit, own.place) {
-                let left = self.lines.get(own.order).map(|held| Pool::of(&held.limit));
+            let limit = full
+                .map(|full| full.limit)
+                .or(limited.limits.first().cloned());
+            if let (Some(limit), Some(place)) = (limit, limited.place) {
+                let left = self
+                    .lines
+                    .get(limited.order)
+                    .map(|held| Pool::of(&held.limit));
                 let joined = Pool::of(&limit);
                 self.lines.join(&limit, place);
                 self.changed.extend(left.filter(|left| *left != joined));
                 self.later.push((now + AFTER_REFUSAL, joined));
             }
-            again.push((task, own.order));
+            again.push((task, limited.order));
         }
         again
     }
@@ -317,7 +327,7 @@ impl Limited {
         let ids = over.iter().filter_map(|order| self.ids.get(order));
         let tasks = ids.filter_map(|id| self.tasks.get(id));
         tasks
-            .flat_map(|own| own.limits.iter().map(Pool::of))
+            .flat_map(|limited| limited.limits.iter().map(Pool::of))
             .collect()
     }
 

@@ -2,7 +2,6 @@
 
 mod entries;
 mod feed;
-mod follow;
 mod limited;
 #[cfg(test)]
 mod limited_tests;
@@ -12,6 +11,7 @@ mod releases;
 #[cfg(test)]
 mod tests;
 mod waiters;
+mod watcher;
 
 pub(crate) use feed::Feed;
-pub(crate) use follow::Watcher;
+pub(crate) use watcher::Watcher;

@@ -9,7 +9,7 @@ use super::item::Item;
 use crate::store::{
     ChangeKind, Error,
     etcd::schema::{
-        Entry, Envelope, Hold, Keys, Layout, Of, Parked, Recent, Snapshot, Stored, end_of,
+        Entry, Envelope, Hold, Keys, Layout, Parked, Recent, Snapshot, Stored, TaskKey, end_of,
         json::write, ranges::ranges, records::write_state, snapshot::PropsKeys,
     },
     rules,
@@ -55,17 +55,17 @@ impl<'a> Edit<'a> {
     }
 
     /// Compares that a key was last written at this revision; 0: that it does not exist.
-    pub(crate) fn when(&mut self, of: Of, revision: i64) {
+    pub(crate) fn when(&mut self, of: TaskKey, revision: i64) {
         self.item.when_at(&self.keys.of(self.id, of), revision);
     }
 
     /// Compares that the key exists.
-    pub(crate) fn when_there(&mut self, of: Of) {
+    pub(crate) fn when_there(&mut self, of: TaskKey) {
         self.item.when_there(&self.keys.of(self.id, of));
     }
 
     /// Compares that these keys are unchanged since they were read.
-    pub(crate) fn when_as_found(&mut self, found: &Snapshot, keys: &[Of]) {
+    pub(crate) fn when_as_found(&mut self, found: &Snapshot, keys: &[TaskKey]) {
         for of in keys {
             self.when(*of, found.revision_of(*of));
         }
@@ -102,7 +102,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    pub(crate) fn delete(&mut self, of: Of) {
+    pub(crate) fn delete(&mut self, of: TaskKey) {
         self.item.delete(&self.keys.of(self.id, of));
     }
 
@@ -167,7 +167,7 @@ impl<'a> Edit<'a> {
     }
 
     /// Puts the envelope of a live task, or of one that has ended.
-    pub(crate) fn put_envelope(&mut self, of: Of, envelope: &Envelope) -> Result<(), Error> {
+    pub(crate) fn put_envelope(&mut self, of: TaskKey, envelope: &Envelope) -> Result<(), Error> {
         let key = self.keys.of(self.id, of);
         self.item.put(&key, write("task", envelope)?);
         Ok(())
@@ -181,7 +181,7 @@ impl<'a> Edit<'a> {
         code: StateKind,
         since: Timestamp,
     ) -> Result<(), Error> {
-        self.put_envelope(Of::Finished, envelope)?;
+        self.put_envelope(TaskKey::Finished, envelope)?;
         let key = self.keys.ended(since, self.id);
         self.item.put(&key, write("state", &code)?);
         Ok(())
@@ -190,7 +190,7 @@ impl<'a> Edit<'a> {
     /// Deletes the record of an ended task, as it was read, with its key in the index of ended tasks. The caller
     /// compares the record.
     pub(crate) fn delete_finished(&mut self, found: &Snapshot) {
-        self.delete(Of::Finished);
+        self.delete(TaskKey::Finished);
         for key in found.end_keys(self.keys, self.id) {
             self.item.delete(&key);
         }
@@ -266,7 +266,7 @@ impl<'a> Edit<'a> {
             by: self.item.by.clone(),
             ..Envelope::new(task, now, place)
         };
-        self.put_envelope(Of::Task, &envelope)?;
+        self.put_envelope(TaskKey::Task, &envelope)?;
         if !task.props.is_null() {
             self.put_props(&task.props);
         }
@@ -276,8 +276,8 @@ impl<'a> Edit<'a> {
             return self.put_state(&state, &Hold::default(), &Recent::default());
         }
         // A Metafora node that ends a task leaves its state and the mark of windlass.
-        self.delete(Of::Parked);
-        self.delete(Of::TaskState);
+        self.delete(TaskKey::Parked);
+        self.delete(TaskKey::TaskState);
         Ok(())
     }
 
@@ -355,8 +355,8 @@ impl<'a> Edit<'a> {
         envelope: &Envelope,
         state: &TaskState,
     ) -> Result<(), Error> {
-        self.delete(Of::Task);
-        self.delete(Of::Owner);
+        self.delete(TaskKey::Task);
+        self.delete(TaskKey::Owner);
         for key in props {
             self.delete(*key);
         }

@@ -5,7 +5,7 @@ use windlass_statemachine::NodeName;
 use super::edit::Edit;
 use crate::store::{
     Error,
-    etcd::schema::{Of, Owner, Slot, SlotRecord, Snapshot, json::write},
+    etcd::schema::{Owner, Slot, SlotRecord, Snapshot, TaskKey, json::write},
 };
 
 /// A slot that a claim takes.
@@ -80,11 +80,11 @@ impl Edit<'_> {
 
     /// Deletes the owner's key, and the keys of its slots while they still belong to the claim.
     pub(crate) fn delete_owner(&mut self, found: &Snapshot) {
-        self.delete(Of::Owner);
+        self.delete(TaskKey::Owner);
         for slot in found.slots().iter().filter(|slot| slot.start.is_none()) {
             let key = self.keys.pool_slot(&slot.pool(), slot.slot);
             self.item.touch_slot(&key);
-            self.item.delete_at(&key, found.revision_of(Of::Owner));
+            self.item.delete_at(&key, found.revision_of(TaskKey::Owner));
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::store::{
     ChangeKind, Error,
-    etcd::schema::{Envelope, KeyValue, Keys, Layout, Of, Snapshot, Stored, end_of},
+    etcd::schema::{Envelope, KeyValue, Keys, Layout, Snapshot, Stored, TaskKey, end_of},
 };
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> T {
@@ -257,9 +257,9 @@ fn an_edit_compares_what_was_found() {
         ..Snapshot::default()
     };
     let item = edited(|edit| {
-        edit.when(Of::Finished, 7);
-        edit.when_there(Of::Owner);
-        edit.when_as_found(&found, &[Of::Task, Of::Props]);
+        edit.when(TaskKey::Finished, 7);
+        edit.when_there(TaskKey::Owner);
+        edit.when_as_found(&found, &[TaskKey::Task, TaskKey::Props]);
         edit.when_no_command_since(9);
         edit.when_waits(&command(Some("c"), 3));
         edit.when_waits(&command(None, 5));
@@ -312,7 +312,7 @@ fn deleted_at_the_end(queue: &[Stored], room: usize) -> Vec<String> {
     let envelope = Envelope::new(&task, Timestamp::UNIX_EPOCH, 0);
     let mut state = TaskState::new(Timestamp::UNIX_EPOCH);
     state.status = TaskStatus::Killed;
-    let item = edited(|edit| edit.end(queue, room, &[Of::Props], &envelope, &state));
+    let item = edited(|edit| edit.end(queue, room, &[TaskKey::Props], &envelope, &state));
     let mut written = writes(&item);
     let index = ("/n/meta/ended/8000000000000000/a", r#""killed""#);
     assert_eq!(written.pop(), Some(index));

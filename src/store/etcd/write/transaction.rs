@@ -7,7 +7,7 @@ use super::{edit::Edit, item::Item};
 use crate::store::{
     Error, Guard, Require,
     etcd::schema::{
-        Keys, Of, Snapshot,
+        Keys, Snapshot, TaskKey,
         transactions::{Kept, write_record},
     },
 };
@@ -35,12 +35,12 @@ pub(crate) fn guard(keys: &Keys, guard: &Guard, found: &Snapshot) -> Item {
     let mut edit = Edit::new(keys, &guard.task, &mut item);
     when_exists_as_found(&mut edit, found);
     if found.exists() {
-        let more: &[Of] = match guard.require {
+        let more: &[TaskKey] = match guard.require {
             Require::State(_) | Require::Version(_) | Require::Data(_) => {
-                &[Of::TaskState, Of::Parked]
+                &[TaskKey::TaskState, TaskKey::Parked]
             }
-            Require::Fence(_) => &[Of::TaskState, Of::Owner],
-            Require::Unclaimed => &[Of::Owner],
+            Require::Fence(_) => &[TaskKey::TaskState, TaskKey::Owner],
+            Require::Unclaimed => &[TaskKey::Owner],
             Require::Exists | Require::Absent | Require::Order(_) | Require::Kind(_) => &[],
         };
         edit.when_as_found(found, more);
@@ -50,9 +50,9 @@ pub(crate) fn guard(keys: &Keys, guard: &Guard, found: &Snapshot) -> Item {
 
 /// Compares that the task exists unchanged, or that its id is still free.
 pub(crate) fn when_exists_as_found(edit: &mut Edit<'_>, found: &Snapshot) {
-    edit.when_as_found(found, &[Of::Task]);
+    edit.when_as_found(found, &[TaskKey::Task]);
     if found.task.is_none() {
-        edit.when_as_found(found, &[Of::Finished]);
+        edit.when_as_found(found, &[TaskKey::Finished]);
     }
 }
 

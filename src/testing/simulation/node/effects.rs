@@ -8,7 +8,7 @@ use windlass_statemachine::{
     machine::{Effect, End, Env, Input, StopReason, Timer, Write},
 };
 
-use super::{In, Node, RELEASED, Run, Slot, SlotId};
+use super::{FromHandler, Node, RELEASED, Run, Slot, SlotId};
 use crate::{
     handler::{AskRunner, Attempt, RunData, Sent, Signals, TaskContext},
     runner::{due::Released, spawn},
@@ -126,7 +126,7 @@ impl Node {
         let (signals, received) = Signals::new();
         let asks = self.tx.clone();
         let asks = AskRunner(Box::new(move |sent| match sent {
-            Sent::Ask(ask) => asks.send(In::Ask(id, ask)).is_ok(),
+            Sent::Ask(ask) => asks.send(FromHandler::Ask(id, ask)).is_ok(),
             // It is stored with the next write.
             Sent::Progress | Sent::Logged | Sent::Returns(_) => true,
         }));
@@ -154,7 +154,7 @@ impl Node {
         let tx = self.tx.clone();
         let abort = spawn::spawn(entry.handler.clone(), context, move |ended| {
             // Fails only when the node is gone.
-            let _ = tx.send(In::Ended(id, number, ended));
+            let _ = tx.send(FromHandler::Ended(id, number, ended));
         });
         slot.run = Some(Run {
             number,

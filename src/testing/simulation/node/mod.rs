@@ -56,7 +56,7 @@ const IDLE_RUNS: u32 = 10_000;
 const RELEASED: Duration = Duration::from_secs(1);
 
 /// A message of a running handler.
-enum In {
+enum FromHandler {
     Ended(SlotId, u64, Ended),
     Ask(SlotId, Ask),
 }
@@ -103,8 +103,8 @@ pub(super) struct Node {
     /// The start of the time that passes for the machines.
     started: Instant,
     lease_until: watch::Sender<Instant>,
-    tx: mpsc::UnboundedSender<In>,
-    rx: mpsc::UnboundedReceiver<In>,
+    tx: mpsc::UnboundedSender<FromHandler>,
+    rx: mpsc::UnboundedReceiver<FromHandler>,
 }
 
 impl Node {
@@ -209,8 +209,8 @@ impl Node {
         // is not waited for.
         while running > 0 {
             match timeout(patience, self.rx.recv()).await {
-                Ok(Some(In::Ended(..))) => running -= 1,
-                Ok(Some(In::Ask(..))) => {}
+                Ok(Some(FromHandler::Ended(..))) => running -= 1,
+                Ok(Some(FromHandler::Ask(..))) => {}
                 Ok(None) | Err(_) => break,
             }
         }
@@ -339,10 +339,10 @@ impl Node {
         self.feed(world, id, Input::Begin).await;
     }
 
-    async fn input(&mut self, world: &mut World, input: In) {
+    async fn input(&mut self, world: &mut World, input: FromHandler) {
         match input {
-            In::Ended(id, number, ended) => self.ended(world, id, number, ended).await,
-            In::Ask(id, ask) => {
+            FromHandler::Ended(id, number, ended) => self.ended(world, id, number, ended).await,
+            FromHandler::Ask(id, ask) => {
                 let Some(slot) = self.slots.get_mut(&id) else {
                     return;
                 };

@@ -98,7 +98,7 @@ async fn damage(scene: &mut Scene) -> Result<(), BoxError> {
         wrong.extend(quarantined_once(&mut world, &damaged.task));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    scene.judge(&world)
+    scene.check(&world)
 }
 
 /// Checks a task that was quarantined and retried, and takes it out of the world: its history breaks

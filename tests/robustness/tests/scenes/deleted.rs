@@ -72,7 +72,7 @@ async fn delete_all(scene: &mut Scene) -> Result<(), BoxError> {
     .await?;
     let world = scene.end(PATIENCE).await?;
     assert_eq!(world.promised.deleted.len(), TASKS);
-    scene.judge(&world)
+    scene.check(&world)
 }
 
 /// Waits until the witnesses have said something of all tasks.

@@ -67,7 +67,7 @@ async fn flow(scene: &mut Scene, rng: fastrand::Rng) -> Result<(), BoxError> {
     moves.extend(theirs?);
     settle(scene, PATIENCE).await?;
     let world = scene.end(PATIENCE).await?;
-    scene.judge(&world)?;
+    scene.check(&world)?;
     each_was_moved_once(&world, moves);
     each_run_was_of_its_kind(&world);
     Ok(())

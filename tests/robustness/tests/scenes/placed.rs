@@ -88,7 +88,7 @@ async fn place(scene: &mut Scene) -> Result<(), BoxError> {
     settle(scene, PATIENCE).await?;
     scene.traffic.hear_nodes(TTL * 4).await?;
     let world = scene.end(PATIENCE).await?;
-    scene.judge(&world)?;
+    scene.check(&world)?;
     let given = given_back(scene);
     assert!(given > 0, "no node gave a task to the other");
     // Only down to the fair share, and not back and forth.

@@ -68,7 +68,7 @@ async fn queue(scene: &mut Scene, mut rng: fastrand::Rng) -> Result<(), BoxError
     wait_for(scene, &first, StateKind::Completed).await?;
     settle(scene, PATIENCE).await?;
     let world = scene.end(PATIENCE).await?;
-    scene.judge(&world)?;
+    scene.check(&world)?;
     let wrong = priorities::check(&world);
     assert!(wrong.is_empty(), "{wrong:#?}");
     Ok(())

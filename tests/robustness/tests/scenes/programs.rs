@@ -90,7 +90,7 @@ async fn pull(scene: &mut Scene, rng: fastrand::Rng) -> Result<(), BoxError> {
     kill_some(&mut scene.workers, rng, KILLS).await?;
     settle(scene, PATIENCE).await?;
     let world = scene.end(PATIENCE).await?;
-    scene.judge(&world)?;
+    scene.check(&world)?;
     for name in ["handles-", "pulls-"] {
         let claims = claims_of(&world, name);
         assert!(claims >= 10, "{name} nodes have made {claims} claims");
@@ -111,7 +111,7 @@ async fn batches(scene: &mut Scene, rng: fastrand::Rng) -> Result<(), BoxError> 
     kill_some(&mut scene.workers, rng, KILLS).await?;
     settle(scene, PATIENCE).await?;
     let world = scene.end(PATIENCE).await?;
-    scene.judge(&world)
+    scene.check(&world)
 }
 
 /// Returns how many claims nodes have made whose names begin so.

@@ -99,7 +99,7 @@ async fn purge(scene: &mut Scene, mut rng: fastrand::Rng) -> Result<(), BoxError
     let lived = retried.values().filter(|a| **a == Retried::Yes).count();
     assert!(lived > 0 && gone > 0, "{lived} retried, {gone} purged");
     let world = scene.end(PATIENCE).await?;
-    scene.judge(&world)
+    scene.check(&world)
 }
 
 async fn count(scene: &Scene, code: StateKind) -> Result<usize, BoxError> {

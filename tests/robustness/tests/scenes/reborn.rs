@@ -88,7 +88,7 @@ async fn give_away(scene: &mut Scene) -> Result<(), BoxError> {
     .await?;
     settle(scene, PATIENCE).await?;
     let world = scene.end(PATIENCE).await?;
-    scene.judge(&world)?;
+    scene.check(&world)?;
     for (id, word) in ids.iter().zip(IDS..) {
         let subject = &world.subjects[id];
         assert_eq!(subject.record.task.kind.as_str(), KINDS[1], "{id}");

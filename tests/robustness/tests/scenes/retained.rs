@@ -82,7 +82,7 @@ async fn prune(scene: &mut Scene, mut rng: fastrand::Rng) -> Result<(), BoxError
     })
     .await?;
     let world = scene.end(PATIENCE).await?;
-    scene.judge(&world)?;
+    scene.check(&world)?;
     let wrong = retention::check(&world, RETENTION);
     assert!(wrong.is_empty(), "{wrong:#?}");
     let back = retried

@@ -50,7 +50,7 @@ async fn kill_all(scene: &mut Scene) -> Result<(), BoxError> {
     all_run(scene).await?;
     settle(scene, PATIENCE).await?;
     let world = scene.end(PATIENCE).await?;
-    scene.judge(&world)?;
+    scene.check(&world)?;
     // The first two have about two thirds of the tasks, and all of them have all.
     let taken_over = takeover::count(&world);
     assert!(taken_over >= TASKS, "only {taken_over} claims were lost");

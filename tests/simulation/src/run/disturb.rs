@@ -24,7 +24,7 @@ impl Driver {
             node.is_paused = false;
             match node.role {
                 Role::Node => {}
-                Role::Server => self.shared.desks.close(node.number),
+                Role::Server => self.shared.worker_servers.close(node.number),
                 Role::Worker => self.shared.ledger.killed(pid),
             }
             self.trace.say(|| format!("process {pid} is killed"));

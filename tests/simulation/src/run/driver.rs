@@ -24,7 +24,7 @@ use super::{
     idle::Idle,
     memory::Memory,
     micros, nodes,
-    remote::{Desks, Ledger},
+    remote::{Ledger, WorkerServers},
 };
 use crate::{
     etcd::Servers,
@@ -97,7 +97,7 @@ impl Driver {
             network,
             memory: (plan.ground == Ground::Memory).then(Memory::new),
             trace: trace.clone(),
-            desks: Desks::new(plan.seed),
+            worker_servers: WorkerServers::new(plan.seed),
             ledger: Ledger::default(),
             lines: Lines::default(),
             phase: Arc::new(AtomicU8::new(Phase::Disturbed as u8)),

@@ -75,18 +75,18 @@ enum Answer {
 
 type Asked = (Request, oneshot::Sender<Answer>);
 
-/// The servers of a run that are there, and the lines to them. Clones are the same.
+/// The servers for remote workers that live, each with the requests that it is sent. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Desks {
-    doors: Arc<Mutex<BTreeMap<usize, mpsc::UnboundedSender<Asked>>>>,
+pub(super) struct WorkerServers {
+    inboxes: Arc<Mutex<BTreeMap<usize, mpsc::UnboundedSender<Asked>>>>,
     rng: Arc<Mutex<Option<Rng>>>,
 }
 
-impl Desks {
+impl WorkerServers {
     pub(super) fn new(seed: u64) -> Self {
-        let desks = Self::default();
-        *desks.rng() = Some(Rng::with_seed(seed ^ 0xde5c));
-        desks
+        let servers = Self::default();
+        *servers.rng() = Some(Rng::with_seed(seed ^ 0xde5c));
+        servers
     }
 
     fn rng(&self) -> MutexGuard<'_, Option<Rng>> {
@@ -97,13 +97,13 @@ impl Desks {
         self.rng().as_mut().map_or(0, |rng| rng.u64(0..=most))
     }
 
-    fn doors(&self) -> MutexGuard<'_, BTreeMap<usize, mpsc::UnboundedSender<Asked>>> {
-        locked(&self.doors)
+    fn inboxes(&self) -> MutexGuard<'_, BTreeMap<usize, mpsc::UnboundedSender<Asked>>> {
+        locked(&self.inboxes)
     }
 
     /// Notes that the process of a server is gone.
     pub(super) fn close(&self, number: usize) {
-        self.doors().remove(&number);
+        self.inboxes().remove(&number);
     }
 
     /// Sends a request to a server; `None` when no answer has come in time.
@@ -111,11 +111,11 @@ impl Desks {
         let chance = |share: u64| is_disturbed && self.draw(99) < share;
         let (is_lost, is_doubled) = (chance(6), chance(6));
         let (loses_answer, longest) = (chance(8), if chance(10) { 4_000 } else { 6 });
-        let door = {
-            let doors = self.doors();
-            let count = u64::try_from(doors.len()).unwrap_or(0);
+        let inbox = {
+            let inboxes = self.inboxes();
+            let count = u64::try_from(inboxes.len()).unwrap_or(0);
             let at = usize::try_from(self.draw(count.saturating_sub(1))).unwrap_or(0);
-            doors.values().nth(at).cloned()
+            inboxes.values().nth(at).cloned()
         };
         sleep(Duration::from_millis(self.draw(longest))).await;
         let (sender, answer) = oneshot::channel();
@@ -123,12 +123,12 @@ impl Desks {
             sleep(within).await;
             return None;
         }
-        let door = door?;
+        let inbox = inbox?;
         if is_doubled {
             let (nobody, _) = oneshot::channel();
-            let _ = door.send((request.clone(), nobody));
+            let _ = inbox.send((request.clone(), nobody));
         }
-        door.send((request, sender)).ok()?;
+        inbox.send((request, sender)).ok()?;
         let answer = timeout(within, answer).await.ok()?.ok()?;
         sleep(Duration::from_millis(self.draw(longest))).await;
         (!loses_answer).then_some(answer)
@@ -144,8 +144,8 @@ pub(super) async fn serve(
 ) -> Result<(), BoxError> {
     let store = nodes::open(shared, number, clock).await?;
     let workers = Workers::new(&store, Vec::new);
-    let (door, mut asked) = mpsc::unbounded_channel::<Asked>();
-    shared.desks.doors().insert(number, door);
+    let (inbox, mut asked) = mpsc::unbounded_channel::<Asked>();
+    shared.worker_servers.inboxes().insert(number, inbox);
     loop {
         let request = tokio::select! {
             biased;
@@ -153,7 +153,7 @@ pub(super) async fn serve(
             request = asked.recv() => request,
         };
         let Some((request, to)) = request else {
-            shared.desks.doors().remove(&number);
+            shared.worker_servers.inboxes().remove(&number);
             workers.shutdown().await;
             return Ok(());
         };

@@ -126,7 +126,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         "The number of a remote worker's checkpoint that waited behind another write was stored with the next",
         &[within(
             RUNNING,
-            "⟨beside.next.push_back(asked)⟩;",
+            "⟨side.next.push_back(asked)⟩;",
             "out.push(Effect::CheckpointDone { ticket, result: Ok(()) })",
         )],
     ),

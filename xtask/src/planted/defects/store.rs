@@ -43,8 +43,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         "A first claim that was lost while it was being made removed the state of the next owner",
         &[within(
             CLAIMABLE,
-            "⟨edit.when_as_found(&task.found, &[Of::Task, Of::TaskState, Of::Parked])⟩;",
-            "edit.when_as_found(&task.found, &[Of::Task])",
+            "⟨edit.when_as_found(\n            &task.found,\n            &[TaskKey::Task, TaskKey::TaskState, TaskKey::Parked],\n        )⟩;",
+            "edit.when_as_found(&task.found, &[TaskKey::Task])",
         )],
     ),
     found(
@@ -70,8 +70,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         "On etcd a task that another node quarantined between the read and the write of a claim was claimed",
         &[within(
             CLAIMABLE,
-            "⟨edit.when_as_found(&task.found, &[Of::Task, Of::TaskState, Of::Parked])⟩;",
-            "edit.when_as_found(&task.found, &[Of::Task, Of::TaskState])",
+            "⟨edit.when_as_found(\n            &task.found,\n            &[TaskKey::Task, TaskKey::TaskState, TaskKey::Parked],\n        )⟩;",
+            "edit.when_as_found(&task.found, &[TaskKey::Task, TaskKey::TaskState])",
         )],
         DAMAGED,
     ),
@@ -80,8 +80,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         "Two nodes of etcd that read a damaged record at the same time both quarantined it",
         &[within(
             "src/store/etcd/node/repair.rs",
-            "⟨edit.when_as_found(found, &[Of::Owner, Of::Task, Of::TaskState, Of::Parked])⟩;",
-            "edit.when_as_found(found, &[Of::Owner, Of::Task, Of::TaskState])",
+            "⟨edit.when_as_found(\n                found,\n                &[\n                    TaskKey::Owner,\n                    TaskKey::Task,\n                    TaskKey::TaskState,\n                    TaskKey::Parked,\n                ],\n            )⟩;",
+            "edit.when_as_found(found, &[TaskKey::Owner, TaskKey::Task, TaskKey::TaskState])",
         )],
         DAMAGED,
     ),

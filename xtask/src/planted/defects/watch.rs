@@ -41,8 +41,8 @@ pub(super) const DEFECTS: &[Defect] = &[
         "deleted-registration-is-ignored",
         "A node whose registration an operator had deleted kept its lease and ran its tasks on",
         &[within(
-            "src/store/etcd/watch/follow/node_keys.rs",
-            "true if ⟨gone⟩ => Err(Left::Over),",
+            "src/store/etcd/watch/watcher/node_keys.rs",
+            "true if ⟨gone⟩ => Err(StreamEnd::Over),",
             "false",
         )],
         "a bound below the 0.7 s after which the next renewal finds out: a node looks for its registration when it watches again",

@@ -12,7 +12,7 @@ pub(super) const DEFECTS: &[Defect] = &[
         "A commit with the version of the stored state counted as applied, whatever it wrote",
         &[within(
             COMMIT,
-            "⟨edit.when(Of::TaskState, held.state_revision)⟩;\n        if ends {",
+            "⟨edit.when(TaskKey::TaskState, held.state_revision)⟩;\n        if ends {",
             "()",
         )],
         "a message that is late while later ones of its process pass: the lines of a process to all members \

@@ -12,7 +12,7 @@ use windlass::TaskId;
 use super::{Report, SHOWN};
 use crate::{
     commands::{
-        run::tally::{Failed, Left, Span},
+        run::tally::{Failed, Span, Unfinished},
         serve::encoded,
     },
     exit::Failure,
@@ -62,9 +62,9 @@ impl Report {
     pub(in crate::commands::run) fn conclude(
         self,
         interrupted: bool,
-        left: Left,
+        left: Unfinished,
     ) -> Result<bool, Failure> {
-        let Left {
+        let Unfinished {
             lines: left,
             waiting,
             left_out,

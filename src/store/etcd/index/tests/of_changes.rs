@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use windlass_statemachine::{Json, TaskStatus};
 
-use super::{Of, Rows, at, envelope, enveloped, id, span, state, stored, text};
+use super::{IndexKey, Rows, at, envelope, enveloped, id, span, state, stored, text};
 use crate::store::{
     Filter, Order, Span,
     etcd::{
@@ -27,17 +27,17 @@ struct Change {
 }
 
 impl Change {
-    fn of(&self) -> Of<'static> {
+    fn of(&self) -> IndexKey<'static> {
         match self.key {
-            0 => Of::Part(Part::Task),
-            1 => Of::Part(Part::Owner),
-            2 => Of::Finished,
-            3 => Of::State,
-            4 => Of::Parked,
-            5 => Of::Part(Part::Props),
-            6 => Of::Part(Part::Slot),
-            7 => Of::Part(Part::Command("c")),
-            _ => Of::PropsApart,
+            0 => IndexKey::Part(Part::Task),
+            1 => IndexKey::Part(Part::Owner),
+            2 => IndexKey::Finished,
+            3 => IndexKey::State,
+            4 => IndexKey::Parked,
+            5 => IndexKey::Part(Part::Props),
+            6 => IndexKey::Part(Part::Slot),
+            7 => IndexKey::Part(Part::Command("c")),
+            _ => IndexKey::PropsApart,
         }
     }
 
@@ -83,12 +83,12 @@ impl Change {
     fn read(&self, found: &mut Snapshot) {
         let Some(kv) = self.kv() else { return };
         match self.of() {
-            Of::Part(Part::Command(_)) if schema::ranges::is_pointer(&kv) => {}
-            Of::Part(part) => found.take(&part, kv),
-            Of::Finished => found.put(schema::Of::Finished, Some(kv)),
-            Of::State => found.put(schema::Of::TaskState, Some(kv)),
-            Of::Parked => found.put(schema::Of::Parked, Some(kv)),
-            Of::PropsApart => found.put(schema::Of::PropsApart, Some(kv)),
+            IndexKey::Part(Part::Command(_)) if schema::ranges::is_pointer(&kv) => {}
+            IndexKey::Part(part) => found.take(&part, kv),
+            IndexKey::Finished => found.put(schema::TaskKey::Finished, Some(kv)),
+            IndexKey::State => found.put(schema::TaskKey::TaskState, Some(kv)),
+            IndexKey::Parked => found.put(schema::TaskKey::Parked, Some(kv)),
+            IndexKey::PropsApart => found.put(schema::TaskKey::PropsApart, Some(kv)),
         }
     }
 }
@@ -109,10 +109,10 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 }
 
 /// The remaining keys, each with its last change.
-type Left = BTreeMap<(u8, u8), Change>;
+type StoredKeys = BTreeMap<(u8, u8), Change>;
 
 /// A read of the keys of a task that belong to these sets.
-fn read(left: &Left, task: u8, keys: KeySet) -> Snapshot {
+fn read(left: &StoredKeys, task: u8, keys: KeySet) -> Snapshot {
     let mut found = Snapshot::default();
     let of_task = left.values().filter(|change| change.task == task);
     let wanted = of_task.filter(|change| keys.contains(change.keys()));
@@ -121,7 +121,7 @@ fn read(left: &Left, task: u8, keys: KeySet) -> Snapshot {
 }
 
 /// The record of each task as text, from the index and the keys that it lacks.
-fn by_index(rows: &Rows, left: &Left, without_props: bool) -> Vec<String> {
+fn by_index(rows: &Rows, left: &StoredKeys, without_props: bool) -> Vec<String> {
     let span = Span {
         without_props,
         only_waiting: false,
@@ -142,7 +142,7 @@ fn by_index(rows: &Rows, left: &Left, without_props: bool) -> Vec<String> {
 }
 
 /// The record of each task as text, from a read of all keys.
-fn by_read(left: &Left, without_props: bool) -> Vec<String> {
+fn by_read(left: &StoredKeys, without_props: bool) -> Vec<String> {
     let all = (0..6).map(|n| (id(n), read(left, n, KeySet::ALL)));
     let existing = all.filter(|(_, found)| found.exists());
     let records = existing.map(|(id, found)| {
@@ -161,7 +161,7 @@ proptest! {
     #[test]
     fn it_is_the_same_whether_it_followed_or_listed(changes in changes()) {
         let (mut followed, fences) = (Rows::default(), Fences::default());
-        let mut left = Left::new();
+        let mut left = StoredKeys::new();
         for change in &changes {
             followed.take(id(change.task), &change.of(), change.kv().as_ref(), &fences);
             left.remove(&(change.task, change.key));

@@ -9,8 +9,8 @@ use super::{Claimer, OPERATION, Shared, look::Looked};
 use crate::store::{
     ChangeKind, Error, Lease,
     etcd::{
-        node::{lease::number, slots::Refused, waits::LookedAt},
-        schema::{Hold, KeyValue, Of, Recent, Slot, Snapshot, commands::has_order, records},
+        node::{dependencies::LookedAt, lease::number, slots::Refused},
+        schema::{Hold, KeyValue, Recent, Slot, Snapshot, TaskKey, commands::has_order, records},
         write::{
             Edit, Item, Step,
             slots::{Pick, Slots},
@@ -178,13 +178,16 @@ impl Claimer {
         let mut item = self.leases.access.item(id, places);
         let mut edit = Edit::new(self.leases.access.keys(), id, &mut item);
         // Compares the mark too: the task may have been quarantined since the read.
-        edit.when_as_found(&task.found, &[Of::Task, Of::TaskState, Of::Parked]);
+        edit.when_as_found(
+            &task.found,
+            &[TaskKey::Task, TaskKey::TaskState, TaskKey::Parked],
+        );
         if task.is_new {
             edit.when_bare();
             edit.when_registered(node, number(lease.id));
             edit.get_props();
         } else {
-            edit.when_as_found(&task.found, &[Of::Owner]);
+            edit.when_as_found(&task.found, &[TaskKey::Owner]);
         }
         edit.when_none_lives(&task.none_live);
         let slots = Slots {
@@ -206,7 +209,7 @@ impl Claimer {
         };
         let recent = edit.put_step(&step, &task.found.recent())?;
         if task.found.parked.is_some() {
-            edit.delete(Of::Parked);
+            edit.delete(TaskKey::Parked);
         }
         Ok((item, recent))
     }
@@ -214,7 +217,7 @@ impl Claimer {
 
 /// Returns the slots of an existing claim of this node, for the claim that repeats it.
 fn kept(found: &Snapshot) -> Vec<Pick> {
-    let revision = found.revision_of(Of::Owner);
+    let revision = found.revision_of(TaskKey::Owner);
     let slots = found.slots().into_iter();
     let pick = |slot: Slot| Pick {
         // Another claim may have the slot of a limit on starts by now.

@@ -14,8 +14,8 @@ use crate::store::{
     Event, TaskView,
     etcd::schema::{Stored, commands::has_order, reported},
     rules::{
+        dependencies::Waiter,
         limits::{lines::Place, reserve::Reserver},
-        waits::Waiter,
     },
 };
 

@@ -24,7 +24,7 @@ use windlass_robustness::{
 };
 
 use super::{
-    Answer, Desks, KIND, Request,
+    Answer, KIND, Request, WorkerServers,
     claims::{Claim, Inner, Key, Out, State},
 };
 use crate::{locked, run::Shared};
@@ -107,10 +107,10 @@ impl Worker {
 
     pub(super) async fn ask(&self, request: Request, within: Duration) -> Option<Answer> {
         let shared = &self.0.shared;
-        let (desks, trace): (&Desks, _) = (&shared.desks, &shared.trace);
+        let (servers, trace): (&WorkerServers, _) = (&shared.worker_servers, &shared.trace);
         let name = &self.0.own_name;
         trace.say(|| format!("{name} asks {request}"));
-        let answer = desks.ask(request, within, shared.is_disturbed()).await;
+        let answer = servers.ask(request, within, shared.is_disturbed()).await;
         trace.say(|| format!("{name} gets {answer:?}"));
         answer
     }

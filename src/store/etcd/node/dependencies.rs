@@ -15,7 +15,7 @@ use crate::store::{
         read::Reader,
         schema::{Parked, Snapshot, json::parse},
     },
-    rules::waits::{self, Seen},
+    rules::dependencies::{self, Seen},
 };
 
 /// The most tasks that one claim compares, because the servers limit the comparisons of a write.
@@ -38,12 +38,12 @@ impl LookedAt {
     pub(super) fn plain(state: TaskState) -> Self {
         Self {
             ready: state.ready(),
-            ..Self::seen(waits::LookedAt { state, ready: None })
+            ..Self::seen(dependencies::LookedAt { state, ready: None })
         }
     }
 
-    fn seen(looked_at: waits::LookedAt) -> Self {
-        let waits::LookedAt { state, ready } = looked_at;
+    fn seen(looked_at: dependencies::LookedAt) -> Self {
+        let dependencies::LookedAt { state, ready } = looked_at;
         Self {
             state,
             ready,
@@ -169,9 +169,9 @@ impl Waited {
     }
 }
 
-fn look(state: TaskState, codes: &HashMap<TaskId, Seen>, now: Timestamp) -> waits::LookedAt {
+fn look(state: TaskState, codes: &HashMap<TaskId, Seen>, now: Timestamp) -> dependencies::LookedAt {
     let read = |id: &TaskId| Ok::<_, std::convert::Infallible>(codes.get(id).copied());
-    match waits::looked_at(state, now, read) {
+    match dependencies::looked_at(state, now, read) {
         Ok(looked_at) => looked_at,
         Err(never) => match never {},
     }

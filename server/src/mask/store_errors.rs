@@ -38,7 +38,7 @@ const HARMLESS: [&str; 27] = [
 
 /// Returns the result of a store as it is shown. With `hides` values of the task are masked, and an error about a field may
 /// quote one, such as the key of a limit that was filled in from the props: its text is shown only if it is known to quote none.
-pub(crate) fn veiled<T>(
+pub(crate) fn masked_result<T>(
     applied: Option<Result<T, Error>>,
     hides: bool,
 ) -> Option<Result<T, Error>> {

@@ -22,10 +22,10 @@ use super::{
     columns,
     counts::Move,
 };
-pub(super) use crate::store::rules::waits::waited_for;
+pub(super) use crate::store::rules::dependencies::waited_for;
 use crate::store::{
     examine::circle::Waiters,
-    rules::waits::{self, LookedAt, Seen, Waiter},
+    rules::dependencies::{self, LookedAt, Seen, Waiter},
 };
 
 /// Whether a task that task `s` waits for is live. Tasks often end in the order of their ids, so the last id is
@@ -76,7 +76,7 @@ pub(super) fn waiter(row: &Row<'_>, first: usize, due: Option<i64>) -> Sql<Optio
 /// Returns the state of a task that is about to be claimed, with the outcomes of the tasks that it
 /// waits for.
 pub(super) fn looked_at(batch: &Batch<'_>, state: TaskState) -> Sql<LookedAt> {
-    waits::looked_at(state, batch.now, |id| {
+    dependencies::looked_at(state, batch.now, |id| {
         // Many tasks that are claimed together have waited for the same ones.
         if let Some(seen) = batch.seen.borrow().get(id) {
             return Ok(*seen);

@@ -1,4 +1,4 @@
-//! [`Desk`]: a server with some tasks, and a browser with a session.
+//! [`Dashboard`]: a dashboard with some tasks, and a browser with a session.
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 
@@ -11,7 +11,7 @@ use windlass_server::{Listen, Role, Server, Serving, Sessions};
 
 use crate::webdriver::Browser;
 
-pub(crate) struct Desk {
+pub(crate) struct Dashboard {
     pub(crate) client: Client,
     store: Store,
     serving: Option<Serving>,
@@ -71,7 +71,7 @@ async fn deploy(task: TaskContext) -> Message {
     Message::wait_for_signal(asked)
 }
 
-/// The name of the file in the folder of a desk.
+/// The name of the file in the folder of a dashboard.
 pub(crate) const FILE: &str = "tasks.db";
 
 /// Opens the store of a folder.
@@ -94,13 +94,13 @@ pub(crate) async fn node(store: &Store) -> Runner {
     runner.await.unwrap()
 }
 
-impl Desk {
-    /// Opens a desk with a new file, and the session of a role.
+impl Dashboard {
+    /// Opens a dashboard with a new file, and the session of a role.
     pub(crate) async fn open(role: Role) -> Self {
         Self::at(tempfile::tempdir().unwrap(), role).await
     }
 
-    /// Opens a desk with the file in a folder, and the session of a role.
+    /// Opens a dashboard with the file in a folder, and the session of a role.
     pub(crate) async fn at(dir: TempDir, role: Role) -> Self {
         let store = store_in(dir.path()).await;
         let client = Client::new(&store);
@@ -109,7 +109,7 @@ impl Desk {
         let serving = server.listen([Listen::Loopback(at)]).await.unwrap();
         let address = serving.addresses()[0];
         let browser = Browser::start((1100, 800)).await;
-        let mut desk = Self {
+        let mut dashboard = Self {
             client,
             store,
             serving: Some(serving),
@@ -119,8 +119,8 @@ impl Desk {
             host: String::new(),
             _dir: dir,
         };
-        desk.begin(role).await;
-        desk
+        dashboard.begin(role).await;
+        dashboard
     }
 
     /// Opens the session of a role, by its link and its button.

@@ -1,4 +1,4 @@
-//! [`Named`]: the tasks that the input of this run names, and those of its batch that it does not.
+//! [`NamedTasks`]: the tasks that the input of this run names, and those of its batch that it does not.
 
 use std::{
     collections::HashSet,
@@ -15,7 +15,7 @@ use windlass::{
 /// names them. A line that was removed from the input since an earlier run does not run. Clones
 /// share their state.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Named {
+pub(super) struct NamedTasks {
     names: Arc<Mutex<Names>>,
 }
 
@@ -27,7 +27,7 @@ struct Names {
     earlier: HashSet<TaskId>,
 }
 
-impl Named {
+impl NamedTasks {
     fn lock(&self) -> MutexGuard<'_, Names> {
         // Nothing panics between two steps of a change.
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
@@ -74,12 +74,12 @@ impl Named {
 
 /// Takes the named tasks only, as another balancer decides.
 #[derive(Debug)]
-pub(super) struct OfNamed {
-    pub(super) named: Named,
+pub(super) struct NamedOnly {
+    pub(super) named: NamedTasks,
     pub(super) balancer: Arc<dyn Balancer>,
 }
 
-impl Balancer for OfNamed {
+impl Balancer for NamedOnly {
     fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> Decision {
         match self.named.lock().live.contains(&task.id) {
             true => self.balancer.takes(cluster, task),
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_task_of_an_earlier_run_is_allowed_once_it_was_compared() {
-        let named = Named::default();
+        let named = NamedTasks::default();
         named.were_live([id("a"), id("b")]);
         let is_live = |text| named.lock().live.contains(&id(text));
         named.allow_new(&id("a"));

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Hall, Notice, Worker};
+use super::{Dispatcher, Notice, Worker};
 use crate::store::{NodeCommandId, QueuedNodeCommand};
 
-impl Hall {
+impl Dispatcher {
     /// Applies a command of an operator. Returns its worker.
     pub(in crate::workers) fn order(&mut self, command: QueuedNodeCommand) -> Option<Arc<Worker>> {
         let known = self.orders.entry(command.lease).or_default();

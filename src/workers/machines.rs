@@ -1,4 +1,4 @@
-//! What is done with the claims of a worker: a server takes its place, machines are fed, and their writes are stored.
+//! The machines of the claims of a worker: a server takes the place of another, machines are fed, and their writes are stored.
 
 use std::{collections::HashMap, mem, sync::Arc, time::Duration};
 
@@ -10,11 +10,11 @@ use windlass_statemachine::{
 };
 
 use super::{
-    claims::{Entry, Turn},
-    desk::Desk,
+    dispatcher::Ended,
     error::WorkerError,
-    hall::Ended,
     protocol::{Held, Offer},
+    service::Service,
+    session::{Entry, Session},
     task::RemoteTask,
     worker::{Notice, Worker},
 };
@@ -26,12 +26,12 @@ use crate::{
 /// How long a write is tried again while the store does not respond.
 const TRIED_FOR: Duration = Duration::from_secs(5);
 
-impl Turn {
+impl Session {
     /// Admits a request: compares its number, and takes the place of another server. `record` is what the store says
     /// now; without it, this process goes on if it has spoken last as far as it knows.
     pub(super) async fn enter(
         &mut self,
-        desk: &Arc<Desk>,
+        service: &Arc<Service>,
         worker: &Arc<Worker>,
         seq: u64,
         record: Option<WorkerRecord>,
@@ -52,13 +52,13 @@ impl Turn {
             if let Some(record) = record.filter(|record| !worker.is_described(&record.spec)) {
                 // It has registered again through another server.
                 worker.offers(&record.spec);
-                desk.offers(worker);
+                service.offers(worker);
             }
             return Ok(());
         }
         let record = match record {
             Some(record) => record,
-            None => desk.record(name, &worker.secret).await?,
+            None => service.record(name, &worker.secret).await?,
         };
         if record.lease.id != worker.lease.id {
             return Err(WorkerError::Over(name.clone()));
@@ -66,28 +66,28 @@ impl Turn {
         if seq <= record.speaker.seq {
             return Err(stale(record.speaker.seq));
         }
-        self.forget(desk);
-        let speaker = Speaker::new(&desk.name, seq);
-        let spoken = desk.coordinator.speak(&record.lease, &speaker).await;
-        self.lease = spoken.map_err(|error| self.failed(desk, worker, seq, error))?;
-        let all = desk.coordinator.held(&self.lease, None).await;
-        for claimed in all.map_err(|error| self.failed(desk, worker, seq, error))? {
-            self.hold(desk, worker, claimed);
+        self.forget(service);
+        let speaker = Speaker::new(&service.name, seq);
+        let spoken = service.coordinator.speak(&record.lease, &speaker).await;
+        self.lease = spoken.map_err(|error| self.failed(service, worker, seq, error))?;
+        let all = service.coordinator.held(&self.lease, None).await;
+        for claimed in all.map_err(|error| self.failed(service, worker, seq, error))? {
+            self.hold(service, worker, claimed);
         }
-        let orders = desk.pending_orders(worker.lease.id).await;
-        let orders = orders.map_err(|error| self.failed(desk, worker, seq, error))?;
+        let orders = service.pending_orders(worker.lease.id).await;
+        let orders = orders.map_err(|error| self.failed(service, worker, seq, error))?;
         // What the speaker before has answered is in the status by now.
-        let status = desk.record(name, &worker.secret).await?.status;
-        debug!(worker = %name, server = %desk.name, seq, claims = self.tasks.len(), "speaks for a worker");
+        let status = service.record(name, &worker.secret).await?.status;
+        debug!(worker = %name, server = %service.name, seq, claims = self.tasks.len(), "speaks for a worker");
         (self.speaks, self.seq) = (true, seq);
         worker.describe(&record.spec, status);
-        worker.board().answers.clear();
-        desk.offers(worker);
+        worker.shared().answers.clear();
+        service.offers(worker);
         if !orders.is_empty() {
             for order in orders {
                 worker.tell(Notice::Node(order));
             }
-            desk.wake(worker.clone());
+            service.wake(worker.clone());
         }
         Ok(())
     }
@@ -95,16 +95,16 @@ impl Turn {
     /// Returns what an error of the store means for the worker.
     pub(super) fn failed(
         &mut self,
-        desk: &Arc<Desk>,
+        service: &Arc<Service>,
         worker: &Worker,
         seq: u64,
         error: Error,
     ) -> WorkerError {
         let name = worker.lease.node.clone();
-        self.forget(desk);
+        self.forget(service);
         match error {
             Error::Fenced(_) => {
-                worker.board().is_over = true;
+                worker.shared().is_over = true;
                 WorkerError::Over(name)
             }
             Error::OtherSpeaker { seq: last, .. } => WorkerError::Stale {
@@ -117,12 +117,14 @@ impl Turn {
     }
 
     /// Drops every machine: this process no longer knows the state of the claims.
-    pub(super) fn forget(&mut self, desk: &Arc<Desk>) {
+    pub(super) fn forget(&mut self, service: &Arc<Service>) {
         for id in self.tasks.keys() {
-            desk.hall().disowns(id, self.lease.id, desk.moment());
+            service
+                .dispatcher()
+                .disowns(id, self.lease.id, service.moment());
         }
         if self.speaks {
-            desk.coordinator.detach(&self.lease);
+            service.coordinator.detach(&self.lease);
         }
         let (seq, exchange) = (self.seq, self.exchange);
         *self = Self::new(self.lease.clone());
@@ -130,46 +132,46 @@ impl Turn {
     }
 
     /// Adds a claim that was read from the store.
-    pub(super) fn hold(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>, claimed: Claimed) {
+    pub(super) fn hold(&mut self, service: &Arc<Service>, worker: &Arc<Worker>, claimed: Claimed) {
         let id = claimed.task.id.clone();
-        desk.hall().owns(&id, claimed.order, worker);
-        let entry = Entry::Unjudged(Box::new(claimed));
+        service.dispatcher().owns(&id, claimed.order, worker);
+        let entry = Entry::Unconfirmed(Box::new(claimed));
         self.tasks.insert(id, entry);
     }
 
     /// Gives a claim its machine, by what the worker says of it. `is_new`: this process has just made the claim.
-    pub(super) fn judge(
+    pub(super) fn start_machine(
         &mut self,
-        desk: &Arc<Desk>,
+        service: &Arc<Service>,
         worker: &Arc<Worker>,
         id: &TaskId,
         held: Option<&Held>,
         is_new: bool,
     ) {
-        let Some(entry @ Entry::Unjudged(_)) = self.tasks.get_mut(id) else {
+        let Some(entry @ Entry::Unconfirmed(_)) = self.tasks.get_mut(id) else {
             return;
         };
-        let offer = worker.board().offers.get(entry.kind()).cloned();
+        let offer = worker.shared().offers.get(entry.kind()).cloned();
         let offer = offer.unwrap_or_else(|| Offer::new(0));
         // The task takes its place below.
-        let Some(Entry::Unjudged(claimed)) = self.tasks.remove(id) else {
+        let Some(Entry::Unconfirmed(claimed)) = self.tasks.remove(id) else {
             return;
         };
-        let limits = desk.coordinator.limits();
+        let limits = service.coordinator.limits();
         let (mut task, inputs) = RemoteTask::new(*claimed, &offer, limits, held, is_new);
         task.machine = task.machine.on_node(worker.lease.node.clone());
         self.tasks.insert(id.clone(), Entry::Live(Box::new(task)));
         for input in inputs {
-            self.feed(desk, id, input);
+            self.feed(service, id, input);
         }
     }
 
     /// Feeds an input to the machine of a task. Its write is kept until [`settle`](Self::settle).
-    pub(super) fn feed(&mut self, desk: &Arc<Desk>, id: &TaskId, input: Input) {
+    pub(super) fn feed(&mut self, service: &Arc<Service>, id: &TaskId, input: Input) {
         let Some(Entry::Live(task)) = self.tasks.get_mut(id) else {
             return;
         };
-        let asked = task.feed(input, desk.env());
+        let asked = task.feed(input, service.env());
         if let Some(result) = asked.checkpoint {
             self.answers.insert(id.clone(), result);
         }
@@ -199,12 +201,12 @@ impl Turn {
                 signalled: task.machine.holds_signals(),
             };
             self.tasks.remove(id);
-            let now = desk.moment();
-            desk.hall().released(id, self.lease.id, ended, now);
+            let now = service.moment();
+            service.dispatcher().released(id, self.lease.id, ended, now);
             // It may be due before anything else is.
-            desk.work.notify_one();
+            service.work.notify_one();
             for command in self.stops.remove(id).into_iter().flatten() {
-                desk.acknowledge(&self.lease, command, "released");
+                service.acknowledge(&self.lease, command, "released");
             }
         }
     }
@@ -217,15 +219,15 @@ impl Turn {
     }
 
     /// Sends the writes, and feeds the answers, until nothing is left to write.
-    pub(super) async fn settle(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>) {
+    pub(super) async fn settle(&mut self, service: &Arc<Service>, worker: &Arc<Worker>) {
         let until = Instant::now() + TRIED_FOR;
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
         while !self.writes.is_empty() {
             let batch = mem::take(&mut self.writes);
             let commits = batch.iter().map(|(_, commit)| commit.clone()).collect();
             let asked = Instant::now();
-            let answers = desk.coordinator.commit(commits).await;
-            desk.metrics.committed(asked.elapsed(), batch.len());
+            let answers = service.coordinator.commit(commits).await;
+            service.metrics.committed(asked.elapsed(), batch.len());
             let mut again = Vec::new();
             for ((id, commit), answer) in batch.into_iter().zip(answers) {
                 match &answer {
@@ -235,21 +237,21 @@ impl Turn {
                     }
                     Ok(()) => {
                         if let Some(entry) = self.tasks.get(&id) {
-                            desk.metrics.moved(entry.kind(), &commit.write);
+                            service.metrics.moved(entry.kind(), &commit.write);
                         }
                         let state = &commit.write.state;
-                        debug!(task = %id, fence = %commit.claim.fence, worker = %worker.lease.node, server = %desk.name,
+                        debug!(task = %id, fence = %commit.claim.fence, worker = %worker.lease.node, server = %service.name,
                             to = %state.code(), ends = commit.write.drop_claim, "transition");
                         let stored = (state.report.clone(), state.code());
                         self.written.insert(id.clone(), stored);
                     }
                     Err(Error::Superseded { .. }) => self.reload.push(id.clone()),
                     Err(error) => {
-                        desk.metrics.refused(error);
+                        service.metrics.refused(error);
                         debug!(task = %id, %error, "a write of a remote worker was refused");
                     }
                 }
-                self.feed(desk, &id, input_of(&id, answer));
+                self.feed(service, &id, input_of(&id, answer));
             }
             if again.is_empty() {
                 continue;
@@ -257,64 +259,64 @@ impl Turn {
             if Instant::now() >= until {
                 warn!(worker = %worker.lease.node, writes = again.len(),
                     "the store does not respond: the state of the worker's tasks is read again with its next request");
-                self.forget(desk);
+                self.forget(service);
                 break;
             }
             self.writes.extend(again);
             sleep(backoff.pause()).await;
         }
-        self.read_again(desk, worker).await;
-        self.note(desk, worker);
+        self.read_again(service, worker).await;
+        self.note(service, worker);
     }
 
     /// Reads the tasks again whose state another writer of the claim has changed.
-    async fn read_again(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>) {
+    async fn read_again(&mut self, service: &Arc<Service>, worker: &Arc<Worker>) {
         let ids = mem::take(&mut self.reload);
         if ids.is_empty() {
             return;
         }
-        match desk.coordinator.held(&self.lease, Some(ids)).await {
+        match service.coordinator.held(&self.lease, Some(ids)).await {
             Ok(all) => {
                 for claimed in all {
                     self.fenced
                         .remove(&(claimed.task.id.clone(), claimed.claim.fence));
-                    self.hold(desk, worker, claimed);
+                    self.hold(service, worker, claimed);
                 }
             }
             Err(error) => {
                 debug!(worker = %worker.lease.node, %error, "could not read claims again");
-                self.forget(desk);
+                self.forget(service);
             }
         }
     }
 
-    /// Notes on the board what the worker has, and arms the next timer.
-    fn note(&mut self, desk: &Arc<Desk>, worker: &Arc<Worker>) {
+    /// Notes in the shared part what the worker has, and arms the next timer.
+    fn note(&mut self, service: &Arc<Service>, worker: &Arc<Worker>) {
         let mut held: HashMap<Kind, u32> = HashMap::new();
         for entry in self.tasks.values() {
             *held.entry(entry.kind().clone()).or_default() += 1;
         }
-        worker.board().holds(held);
+        worker.shared().holds(held);
         if self.tasks.is_empty() {
             let drained = mem::take(&mut self.drains).into_iter();
             let drained = drained.map(|command| (command, "drained".to_owned()));
-            worker.board().answers.extend(drained);
+            worker.shared().answers.extend(drained);
         }
-        let env = desk.env();
+        let env = service.env();
         let timers = self.tasks.values().filter_map(|entry| match entry {
             Entry::Live(task) => task.next_timer(env),
-            Entry::Unjudged(_) => None,
+            Entry::Unconfirmed(_) => None,
         });
         if let Some(wait) = timers.min() {
-            desk.arm(worker, wait);
+            service.arm(worker, wait);
         }
     }
 
     /// Stops every run.
-    pub(super) fn stop_all(&mut self, desk: &Arc<Desk>, reason: StopReason) {
+    pub(super) fn stop_all(&mut self, service: &Arc<Service>, reason: StopReason) {
         let ids: Vec<TaskId> = self.tasks.keys().cloned().collect();
         for id in ids {
-            self.feed(desk, &id, Input::Stop(reason));
+            self.feed(service, &id, Input::Stop(reason));
         }
     }
 }

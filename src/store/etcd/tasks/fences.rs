@@ -16,7 +16,7 @@ const TRIES: usize = 5;
 
 /// Ensures that every later claim has a greater fence than this one, and than those of a history that a restore has
 /// lost, if a node has left a note about it. Deletes that note.
-pub(crate) async fn fences_above(reader: &Reader, fence: Fence) -> Result<(), Error> {
+pub(crate) async fn raise_fences(reader: &Reader, fence: Fence) -> Result<(), Error> {
     const OPERATION: &str = "raise the fences";
     let failed = |fault: Fault| fault.into_error(OPERATION);
     let (key, note) = (reader.keys.fences(), reader.keys.restored());

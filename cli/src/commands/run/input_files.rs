@@ -1,4 +1,4 @@
-//! [`Inputs`]: the files that a task reads, and whether they changed since it ended.
+//! [`InputFiles`]: the files that a task reads, and whether they changed since it ended.
 //!
 //! The rule is that of make. A task that has ended runs again if one of its files
 //!
@@ -34,7 +34,7 @@ const ROUNDING: SignedDuration = SignedDuration::from_millis(1);
 
 /// The files that a task reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) enum Inputs {
+pub(super) enum InputFiles {
     /// No files.
     #[default]
     None,
@@ -53,7 +53,7 @@ pub(super) struct Stamp {
     newest: Timestamp,
 }
 
-impl Inputs {
+impl InputFiles {
     /// Returns the first named file that cannot show whether it changed, with the reason.
     pub(super) fn not_there(&self) -> Option<String> {
         let Self::Named(files) = self else {
@@ -177,8 +177,8 @@ mod tests {
                 .set_modified(time)
                 .unwrap();
         };
-        let digest = |inputs: &Inputs| inputs.stamp().map(|stamp| stamp.digest);
-        let line = Inputs::Line(file.clone());
+        let digest = |inputs: &InputFiles| inputs.stamp().map(|stamp| stamp.digest);
+        let line = InputFiles::Line(file.clone());
         set(10);
         let first = digest(&line);
         assert!(first.is_some());
@@ -192,10 +192,10 @@ mod tests {
         assert_eq!(line.stamp().unwrap().newest, at(10));
 
         // A folder is not an input by default; a missing file leaves no stamp.
-        assert_eq!(digest(&Inputs::Line(dir.path().into())), None);
-        assert!(digest(&Inputs::Named(vec![dir.path().into()])).is_some());
+        assert_eq!(digest(&InputFiles::Line(dir.path().into())), None);
+        assert!(digest(&InputFiles::Named(vec![dir.path().into()])).is_some());
         let missing = dir.path().join("missing");
-        assert_eq!(digest(&Inputs::Named(vec![file, missing])), None);
-        assert_eq!(digest(&Inputs::None), None);
+        assert_eq!(digest(&InputFiles::Named(vec![file, missing])), None);
+        assert_eq!(digest(&InputFiles::None), None);
     }
 }

@@ -47,14 +47,14 @@ const PARKED: usize = 1;
 const NODE: usize = 2;
 
 /// Why a stream ended.
-enum Left {
+enum StreamEnd {
     Broken(String),
     Compacted,
     /// The lease has expired, or the reader of the events is gone.
     Over,
 }
 
-impl From<Fault> for Left {
+impl From<Fault> for StreamEnd {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Compacted => Self::Compacted,
@@ -74,7 +74,8 @@ pub(crate) struct Watcher {
     pub(crate) commands: NodeCommands,
 }
 
-struct Watching {
+/// The watch of one node.
+struct NodeWatch {
     by: Watcher,
     lease: Lease,
     mirror: Mirror,
@@ -118,7 +119,7 @@ impl Watcher {
         let (events, from_watch) = mpsc::channel(16);
         let (to_watch, refused) = mpsc::unbounded_channel();
         self.claims.watched(lease.id, to_watch);
-        let watching = Watching {
+        let watch = NodeWatch {
             by: self.clone(),
             lease: lease.clone(),
             mirror: Mirror::new(
@@ -135,7 +136,7 @@ impl Watcher {
             last_node_command: NodeCommandId::default(),
             refused,
         };
-        tokio::spawn(watching.run());
+        tokio::spawn(watch.run());
         let events = stream::unfold(from_watch, |mut from_watch| async move {
             let events = from_watch.recv().await?;
             Some((events, from_watch))
@@ -145,26 +146,26 @@ impl Watcher {
     }
 }
 
-impl Watching {
+impl NodeWatch {
     async fn run(mut self) {
         let node = self.lease.node.clone();
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let (mut listed, mut reported) = (false, false);
         loop {
             let before = self.seen;
-            let left = match self.follow(&mut listed, &mut reported).await {
+            let end = match self.follow(&mut listed, &mut reported).await {
                 Ok(never) => match never {},
-                Err(left) => left,
+                Err(end) => end,
             };
             let watch = self.lease.id;
             self.by.peers.update(|nodes| nodes.follows(watch, false));
-            match left {
-                Left::Over => break,
-                Left::Compacted => {
+            match end {
+                StreamEnd::Over => break,
+                StreamEnd::Compacted => {
                     info!(%node, "the history after the last revision seen was compacted; listing again");
                     listed = false;
                 }
-                Left::Broken(reason) => {
+                StreamEnd::Broken(reason) => {
                     if !reported {
                         warn!(%node, reason, "the watch broke; resuming after the last revision seen");
                         reported = true;
@@ -183,11 +184,11 @@ impl Watching {
         self.by.peers.update(|nodes| nodes.forget(self.lease.id));
     }
 
-    async fn send(&self, events: Vec<Event>) -> Result<(), Left> {
+    async fn send(&self, events: Vec<Event>) -> Result<(), StreamEnd> {
         if events.is_empty() {
             return Ok(());
         }
-        self.events.send(events).await.map_err(|_| Left::Over)
+        self.events.send(events).await.map_err(|_| StreamEnd::Over)
     }
 
     /// Lists if necessary, then follows until the stream ends.
@@ -195,7 +196,7 @@ impl Watching {
         &mut self,
         listed: &mut bool,
         reported: &mut bool,
-    ) -> Result<std::convert::Infallible, Left> {
+    ) -> Result<std::convert::Infallible, StreamEnd> {
         self.check_past().await?;
         if !*listed {
             self.list().await?;
@@ -221,7 +222,7 @@ impl Watching {
                     None
                 }
                 () = sleep_until(wait) => None,
-                () = self.events.closed() => return Err(Left::Over),
+                () = self.events.closed() => return Err(StreamEnd::Over),
             };
             match message {
                 Some(Ok(Some(response))) => {
@@ -230,13 +231,13 @@ impl Watching {
                     self.mirror.set_time(self.by.repairs.access.now());
                     self.take(&response).await?;
                 }
-                Some(Ok(None)) => return Err(Left::Broken("the stream has ended".into())),
+                Some(Ok(None)) => return Err(StreamEnd::Broken("the stream has ended".into())),
                 Some(Err(e)) => return Err(Fault::from(e).into()),
                 // A claim was refused, or the wait for a mark or of a line has ended.
                 None if Instant::now() < silent_at => {}
                 None if asked => {
                     self.by.reader.link.leave(turn).await;
-                    return Err(Left::Broken("the stream is silent".into()));
+                    return Err(StreamEnd::Broken("the stream is silent".into()));
                 }
                 None => {
                     silent_at = Instant::now() + SILENCE;
@@ -245,7 +246,7 @@ impl Watching {
                         Ok(Ok(())) => asked = true,
                         _ => {
                             self.by.reader.link.leave(turn).await;
-                            return Err(Left::Broken("the stream takes no request".into()));
+                            return Err(StreamEnd::Broken("the stream takes no request".into()));
                         }
                     }
                 }
@@ -261,21 +262,21 @@ impl Watching {
 
     /// Ends the watch when the lease has ended, or the etcd was restored to an earlier state; the next renewal reports
     /// which. A restored etcd that by now has more revisions than this process has seen shows an older registration.
-    async fn check_past(&mut self) -> Result<(), Left> {
+    async fn check_past(&mut self) -> Result<(), StreamEnd> {
         let past = self.by.reader.link.past();
         let registered = match self.by.registered(&self.lease).await {
-            Err(_) if past.behind().is_some() => return Err(Left::Over),
-            registered => registered?.ok_or(Left::Over)?,
+            Err(_) if past.behind().is_some() => return Err(StreamEnd::Over),
+            registered => registered?.ok_or(StreamEnd::Over)?,
         };
         if registered < self.registered {
             past.went_back(self.registered, registered);
-            return Err(Left::Over);
+            return Err(StreamEnd::Over);
         }
         self.registered = registered;
         Ok(())
     }
 
-    async fn list(&mut self) -> Result<(), Left> {
+    async fn list(&mut self) -> Result<(), StreamEnd> {
         let Listed {
             mut mirror,
             missing,
@@ -323,7 +324,7 @@ impl Watching {
         }
     }
 
-    async fn open(&self) -> Result<WatchStream, Left> {
+    async fn open(&self) -> Result<WatchStream, StreamEnd> {
         let keys = &self.by.reader.keys;
         let prefixes = [keys.tasks(), keys.all_parked(), keys.nodes()];
         let options = |n: usize| {

@@ -18,7 +18,7 @@ fn moment() -> Moment {
     }
 }
 
-fn worker(hall: &mut Hall) -> Result<Arc<Worker>, BoxError> {
+fn worker(dispatcher: &mut Dispatcher) -> Result<Arc<Worker>, BoxError> {
     let mut spec = NodeSpec::new("w".parse()?);
     let kind = Kind::new("k")?;
     (spec.slots, spec.kinds) = (1, Some(vec![kind.clone()]));
@@ -26,7 +26,7 @@ fn worker(hall: &mut Hall) -> Result<Arc<Worker>, BoxError> {
     spec.worker = Some(RemoteWorker::default());
     let lease = Lease::new(7, spec.name.clone(), Duration::from_secs(15));
     let worker = Worker::new(WorkerRecord::new(lease, spec, "hash"));
-    hall.add(&worker);
+    dispatcher.add(&worker);
     Ok(worker)
 }
 
@@ -59,10 +59,10 @@ fn ended(signalled: bool) -> Ended {
 }
 
 /// Returns whether the worker may claim the task, now and after the pause of a released task.
-async fn claims(hall: &mut Hall, worker: &Worker) -> (bool, bool) {
-    let now = !hall.take_for(worker, moment()).is_empty();
+async fn claims(dispatcher: &mut Dispatcher, worker: &Worker) -> (bool, bool) {
+    let now = !dispatcher.take_for(worker, moment()).is_empty();
     tokio::time::sleep(AFTER_RELEASE + Duration::from_millis(2)).await;
-    (now, !hall.take_for(worker, moment()).is_empty())
+    (now, !dispatcher.take_for(worker, moment()).is_empty())
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,22 +74,22 @@ async fn a_released_task_is_claimed_again_whether_its_event_or_the_answer_comes_
         (true, false, true),
     ] {
         for event_first in [true, false] {
-            let mut hall = Hall::default();
-            let worker = worker(&mut hall)?;
+            let mut dispatcher = Dispatcher::default();
+            let worker = worker(&mut dispatcher)?;
             let view = free(1, commanded)?;
-            hall.owns(&view.id, 1, &worker);
+            dispatcher.owns(&view.id, 1, &worker);
             let id = view.id.clone();
             if event_first {
-                hall.view(view, moment());
-                hall.released(&id, 7, ended(signalled), moment());
+                dispatcher.view(view, moment());
+                dispatcher.released(&id, 7, ended(signalled), moment());
             } else {
-                hall.released(&id, 7, ended(signalled), moment());
-                hall.view(view, moment());
+                dispatcher.released(&id, 7, ended(signalled), moment());
+                dispatcher.view(view, moment());
             }
             let case = format!(
                 "commanded {commanded}, signals {signalled}, the event first {event_first}"
             );
-            let (now, later) = claims(&mut hall, &worker).await;
+            let (now, later) = claims(&mut dispatcher, &worker).await;
             assert_eq!((now, later), (at_once, !at_once), "{case}");
         }
     }
@@ -100,15 +100,19 @@ async fn a_released_task_is_claimed_again_whether_its_event_or_the_answer_comes_
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_free_before_its_claim_is_known_is_claimed_after_that_claim() -> Tested {
     for order in [1, 2] {
-        let mut hall = Hall::default();
-        let worker = worker(&mut hall)?;
+        let mut dispatcher = Dispatcher::default();
+        let worker = worker(&mut dispatcher)?;
         let view = free(order, false)?;
         let id = view.id.clone();
-        hall.view(view, moment());
-        hall.owns(&id, 1, &worker);
-        assert!(hall.take_for(&worker, moment()).is_empty());
-        hall.disowns(&id, 7, moment());
-        assert_eq!(hall.take_for(&worker, moment()).len(), 1, "order {order}");
+        dispatcher.view(view, moment());
+        dispatcher.owns(&id, 1, &worker);
+        assert!(dispatcher.take_for(&worker, moment()).is_empty());
+        dispatcher.disowns(&id, 7, moment());
+        assert_eq!(
+            dispatcher.take_for(&worker, moment()).len(),
+            1,
+            "order {order}"
+        );
     }
     Ok(())
 }
@@ -116,19 +120,19 @@ async fn a_task_that_is_free_before_its_claim_is_known_is_claimed_after_that_cla
 #[tokio::test(start_paused = true)]
 async fn an_event_during_a_claim_counts_more_than_its_failure() -> Tested {
     for (ends, later) in [(false, 1), (true, 0)] {
-        let mut hall = Hall::default();
-        let worker = worker(&mut hall)?;
-        hall.view(free(1, false)?, moment());
-        let views = hall.take_for(&worker, moment());
+        let mut dispatcher = Dispatcher::default();
+        let worker = worker(&mut dispatcher)?;
+        dispatcher.view(free(1, false)?, moment());
+        let views = dispatcher.take_for(&worker, moment());
         let ids: Vec<_> = views.iter().map(|view| view.id.clone()).collect();
         if ends {
-            hall.gone(&ids[0], 1, None);
+            dispatcher.gone(&ids[0], 1, None);
         }
-        hall.put_back(views, moment());
-        hall.claims_answered(ids.iter());
-        worker.board().claimed([Kind::new("k")?].iter());
+        dispatcher.put_back(views, moment());
+        dispatcher.claims_answered(ids.iter());
+        worker.shared().claimed([Kind::new("k")?].iter());
         tokio::time::sleep(LATER + Duration::from_millis(2)).await;
-        assert_eq!(hall.take_for(&worker, moment()).len(), later);
+        assert_eq!(dispatcher.take_for(&worker, moment()).len(), later);
     }
     Ok(())
 }
@@ -136,23 +140,23 @@ async fn an_event_during_a_claim_counts_more_than_its_failure() -> Tested {
 /// Regression: the task was due again at once, so a server asked for it without a pause.
 #[tokio::test(start_paused = true)]
 async fn a_sleeping_task_with_a_command_that_is_not_claimed_is_put_off() -> Tested {
-    let mut hall = Hall::default();
-    let worker = worker(&mut hall)?;
+    let mut dispatcher = Dispatcher::default();
+    let worker = worker(&mut dispatcher)?;
     let in_an_hour = Some(moment().clock + jiff::SignedDuration::from_hours(1));
     let view = TaskView {
         sleeping: true,
         due: in_an_hour,
         ..free(1, true)?
     };
-    hall.view(view, moment());
-    let views = hall.take_for(&worker, moment());
+    dispatcher.view(view, moment());
+    let views = dispatcher.take_for(&worker, moment());
     assert_eq!(views.len(), 1, "a command does not wait for the wake-up");
     let ids: Vec<_> = views.iter().map(|view| view.id.clone()).collect();
-    hall.put_back(views, moment());
-    hall.claims_answered(ids.iter());
-    worker.board().claimed([Kind::new("k")?].iter());
-    assert!(hall.take_for(&worker, moment()).is_empty());
+    dispatcher.put_back(views, moment());
+    dispatcher.claims_answered(ids.iter());
+    worker.shared().claimed([Kind::new("k")?].iter());
+    assert!(dispatcher.take_for(&worker, moment()).is_empty());
     tokio::time::sleep(LATER + Duration::from_millis(2)).await;
-    assert_eq!(hall.take_for(&worker, moment()).len(), 1);
+    assert_eq!(dispatcher.take_for(&worker, moment()).len(), 1);
     Ok(())
 }

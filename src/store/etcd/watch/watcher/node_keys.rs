@@ -3,7 +3,7 @@
 use etcd_client::EventType;
 use tracing::{error, warn};
 
-use super::{Left, Watching};
+use super::{NodeWatch, StreamEnd};
 use crate::store::{
     Event, Lease,
     etcd::{
@@ -18,9 +18,13 @@ use crate::store::{
     },
 };
 
-impl Watching {
+impl NodeWatch {
     /// Applies a key below `/NS/nodes/`: a registration, or a command to this node.
-    pub(super) async fn node_key(&mut self, event: EventType, kv: &KeyValue) -> Result<(), Left> {
+    pub(super) async fn node_key(
+        &mut self,
+        event: EventType,
+        kv: &KeyValue,
+    ) -> Result<(), StreamEnd> {
         let keys = &self.by.reader.keys;
         let Some((node, rest)) = registrations::split(keys, kv.key()) else {
             return Ok(());
@@ -48,7 +52,7 @@ impl Watching {
                 .update(|nodes| nodes.changed(watch, revision, node, reported));
             let gone = event == EventType::Delete || kv.lease() != number(self.lease.id);
             return match ours {
-                true if gone => Err(Left::Over),
+                true if gone => Err(StreamEnd::Over),
                 true => {
                     self.registered = self.registered.max(kv.mod_revision());
                     Ok(())
@@ -74,7 +78,7 @@ impl Watching {
         Ok(())
     }
 
-    async fn node_command(&mut self, to: &Lease, kv: &KeyValue) -> Result<(), Left> {
+    async fn node_command(&mut self, to: &Lease, kv: &KeyValue) -> Result<(), StreamEnd> {
         let (order, read) = node_commands::read(kv);
         // The keys come in the order of their numbers, whichever nodes they are for.
         if order <= self.last_node_command {

@@ -3,21 +3,21 @@
 use etcd_client::WatchResponse;
 use tokio::time::Instant;
 
-use super::{Left, NODE, PARKED, TASKS, Watching};
+use super::{NODE, NodeWatch, PARKED, StreamEnd, TASKS};
 use crate::store::etcd::{
     client::{WatchedKey, news},
     watch::mirror::Changed,
 };
 
-impl Watching {
+impl NodeWatch {
     /// Applies one message of the stream.
-    pub(super) async fn take(&mut self, response: &WatchResponse) -> Result<(), Left> {
+    pub(super) async fn take(&mut self, response: &WatchResponse) -> Result<(), StreamEnd> {
         if response.canceled() {
             if response.compact_revision() > 0 {
-                return Err(Left::Compacted);
+                return Err(StreamEnd::Compacted);
             }
             let reason = response.cancel_reason();
-            return Err(Left::Broken(format!("the server ended it: {reason}")));
+            return Err(StreamEnd::Broken(format!("the server ended it: {reason}")));
         }
         let revision = response.header().map_or(0, |header| header.revision());
         let is_late = revision > 0 && self.seen.iter().any(|seen| revision < *seen);

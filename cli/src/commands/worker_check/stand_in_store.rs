@@ -1,4 +1,4 @@
-//! [`Desk`]: the stand-in store, which all stand-in servers of a scenario share.
+//! [`StandInStore`]: the store that all stand-in servers of a scenario share.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ pub(super) const WAIT: Duration = Duration::from_millis(3750);
 
 /// What a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum Endpoint {
     Register,
     Exchange,
     Report,
@@ -30,7 +30,7 @@ pub(super) enum Door {
 /// A request of the client.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
-    pub(super) path: Door,
+    pub(super) endpoint: Endpoint,
     /// The number of the server that has got it.
     pub(super) server: usize,
     pub(super) body: Value,
@@ -65,9 +65,9 @@ pub(super) struct Broken {
     pub(super) text: String,
 }
 
-/// The stand-in store of a scenario.
+/// The store of the stand-in servers of a scenario.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct StandInStore {
     pub(super) kind: String,
     folder: PathBuf,
     pub(super) servers: Vec<String>,
@@ -89,7 +89,7 @@ pub(super) struct Desk {
     pub(super) counts: [usize; 4],
 }
 
-impl Desk {
+impl StandInStore {
     pub(super) fn new(kind: &str, folder: &Path) -> Self {
         Self {
             kind: kind.to_owned(),
@@ -170,9 +170,9 @@ impl Desk {
     /// Answers a request of a live lease, or a registration.
     pub(super) fn serve(&mut self, ask: &Ask) -> (u16, Value, Carried) {
         let mut carried = Carried::default();
-        let (status, mut body) = match ask.path {
-            Door::Register => self.register(ask),
-            Door::Leave => {
+        let (status, mut body) = match ask.endpoint {
+            Endpoint::Register => self.register(ask),
+            Endpoint::Leave => {
                 self.end_lease();
                 (200, json!({}))
             }
@@ -184,8 +184,8 @@ impl Desk {
                 }
                 return (410, Value::Null, carried);
             }
-            Door::Exchange => (200, self.exchange(ask, &mut carried)),
-            Door::Report => (200, self.report(ask, &mut carried)),
+            Endpoint::Exchange => (200, self.exchange(ask, &mut carried)),
+            Endpoint::Report => (200, self.report(ask, &mut carried)),
         };
         if self.novelties && status == 200 {
             body["novelty"] = json!({"in": [1, null, "more"]});
@@ -353,7 +353,7 @@ impl Desk {
         if !got {
             return self.failed(ask);
         }
-        if matches!(ask.path, Door::Exchange) {
+        if matches!(ask.endpoint, Endpoint::Exchange) {
             self.failed = false;
         }
         self.seqs.insert(seq, Some(now));
@@ -374,7 +374,7 @@ impl Desk {
 
     /// Notes that a request has no answer that settles it.
     pub(super) fn failed(&mut self, ask: &Ask) {
-        if matches!(ask.path, Door::Exchange) {
+        if matches!(ask.endpoint, Endpoint::Exchange) {
             self.failed = true;
         }
         for item in ask.list("items") {

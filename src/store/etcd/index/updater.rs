@@ -1,4 +1,4 @@
-//! [`Following`] lists the namespace, follows its changes, and keeps the index up to date.
+//! [`Updater`] lists the namespace, follows its changes, and keeps the index up to date.
 
 use std::{
     convert::Infallible,
@@ -14,7 +14,7 @@ use tokio::{
 use tracing::{info, warn};
 use windlass_statemachine::TaskId;
 
-use super::{entry::Of, rows::Rows};
+use super::{entry::IndexKey, rows::Rows};
 use crate::store::etcd::{
     client::{Fault, WatchedKey, news},
     read::Reader,
@@ -29,7 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The folders that a list reads.
 const FOLDERS: [&str; 5] = ["tasks/", "finished/", "state/", "parked/", PROPS_APART];
 
-pub(super) struct Following {
+pub(super) struct Updater {
     reader: Reader,
     rows: Arc<RwLock<Rows>>,
     /// The revision for which readers of the index wait.
@@ -39,15 +39,15 @@ pub(super) struct Following {
 }
 
 /// Returns the task of a key, and the part of the task; `None` for a key that the index does not need.
-fn of_key<'k>(keys: &Keys, key: &'k [u8]) -> Option<(TaskId, Of<'k>)> {
+fn of_key<'k>(keys: &Keys, key: &'k [u8]) -> Option<(TaskId, IndexKey<'k>)> {
     if let Some((id, part)) = keys.split(key) {
-        return Some((TaskId::new(id).ok()?, Of::Part(part)));
+        return Some((TaskId::new(id).ok()?, IndexKey::Part(part)));
     }
     let mut folders = [
-        ("finished/", Of::Finished),
-        ("state/", Of::State),
-        ("parked/", Of::Parked),
-        (PROPS_APART, Of::PropsApart),
+        ("finished/", IndexKey::Finished),
+        ("state/", IndexKey::State),
+        ("parked/", IndexKey::Parked),
+        (PROPS_APART, IndexKey::PropsApart),
     ]
     .into_iter();
     folders.find_map(|(folder, of)| Some((TaskId::new(keys.strip(key, folder)?).ok()?, of)))
@@ -67,7 +67,7 @@ fn take_news(
     }
 }
 
-impl Following {
+impl Updater {
     pub(super) fn new(reader: Reader, rows: Arc<RwLock<Rows>>, seen: watch::Sender<i64>) -> Self {
         Self {
             reader,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::store::{
     TaskView,
-    rules::waits::{self, LookedAt},
+    rules::dependencies::{self, LookedAt},
 };
 
 impl World {
@@ -26,13 +26,13 @@ impl World {
     /// waits for.
     pub(super) fn looked_at(&self, state: TaskState, now: Timestamp) -> LookedAt {
         let read = |id: &TaskId| {
-            let seen = |row: &Row| waits::Seen {
+            let seen = |row: &Row| dependencies::Seen {
                 code: row.code(),
                 ended_at: row.ended.map(|(_, at)| at),
             };
             Ok::<_, Infallible>(self.tasks.get(id).map(seen))
         };
-        match waits::looked_at(state, now, read) {
+        match dependencies::looked_at(state, now, read) {
             Ok(looked_at) => looked_at,
             Err(never) => match never {},
         }
@@ -46,8 +46,8 @@ impl World {
             && state.is_waiting()
         {
             let is_live = |id: &TaskId| self.tasks.get(id).is_some_and(|row| !row.has_ended());
-            let waiter = waits::Waiter {
-                is_blocked: waits::waited_for(state).iter().any(is_live),
+            let waiter = dependencies::Waiter {
+                is_blocked: dependencies::waited_for(state).iter().any(is_live),
                 until: state.due().unwrap_or(Timestamp::MAX),
                 since: state.since,
             };

@@ -1,4 +1,4 @@
-//! Judges each request by the rules that hold in every scenario.
+//! Checks each request by the rules that hold in every scenario.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use windlass::workers::protocol::{Exchange, Leave, Register, ReportItems};
 
 use super::{
-    desk::{Ask, Desk, Door, WAIT},
     rules::{AGAIN, FORM, HELD, LOST, LOST_REPORT, NUMBER, SECRET, SEQ, START, WAIT as WAIT_RULE},
+    stand_in_store::{Ask, Endpoint, StandInStore, WAIT},
     task::{End, Task},
 };
 
@@ -23,13 +23,13 @@ fn is_past(moment: Option<Instant>) -> bool {
 /// # Errors
 ///
 /// What is wrong with it.
-pub(super) fn form(door: Door, body: &Value) -> Result<(), String> {
+pub(super) fn form(endpoint: Endpoint, body: &Value) -> Result<(), String> {
     let body = body.to_string();
-    let read = match door {
-        Door::Register => serde_json::from_str::<Register>(&body).map(drop),
-        Door::Exchange => serde_json::from_str::<Exchange>(&body).map(drop),
-        Door::Leave => serde_json::from_str::<Leave>(&body).map(drop),
-        Door::Report => match serde_json::from_str::<ReportItems>(&body) {
+    let read = match endpoint {
+        Endpoint::Register => serde_json::from_str::<Register>(&body).map(drop),
+        Endpoint::Exchange => serde_json::from_str::<Exchange>(&body).map(drop),
+        Endpoint::Leave => serde_json::from_str::<Leave>(&body).map(drop),
+        Endpoint::Report => match serde_json::from_str::<ReportItems>(&body) {
             Err(error) => Err(error),
             Ok(report) => {
                 for item in &report.items {
@@ -39,16 +39,16 @@ pub(super) fn form(door: Door, body: &Value) -> Result<(), String> {
             }
         },
     };
-    read.map_err(|e| format!("{door:?}: {e}"))
+    read.map_err(|e| format!("{endpoint:?}: {e}"))
 }
 
-impl Desk {
-    /// Judges a request.
-    pub(super) fn judge(&mut self, ask: &Ask) {
-        if let Err(what) = form(ask.path, &ask.body) {
+impl StandInStore {
+    /// Checks a request by the rules that hold in every scenario.
+    pub(super) fn check(&mut self, ask: &Ask) {
+        if let Err(what) = form(ask.endpoint, &ask.body) {
             self.breaks(FORM, what);
         }
-        if ask.path == Door::Register {
+        if ask.endpoint == Endpoint::Register {
             return;
         }
         if let Some((_, secret)) = &self.lease
@@ -56,23 +56,23 @@ impl Desk {
         {
             self.breaks(SECRET, "a request has another secret than the registration");
         }
-        match ask.path {
-            Door::Exchange => {
-                self.judge_seq(ask);
-                self.judge_wait(ask);
-                self.judge_held(ask);
+        match ask.endpoint {
+            Endpoint::Exchange => {
+                self.check_seq(ask);
+                self.check_wait(ask);
+                self.check_held(ask);
             }
-            Door::Report => {
-                self.judge_seq(ask);
+            Endpoint::Report => {
+                self.check_seq(ask);
                 for item in ask.list("items") {
-                    self.judge_item(ask, item);
+                    self.check_item(ask, item);
                 }
             }
-            Door::Register | Door::Leave => {}
+            Endpoint::Register | Endpoint::Leave => {}
         }
     }
 
-    fn judge_seq(&mut self, ask: &Ask) {
+    fn check_seq(&mut self, ask: &Ask) {
         if self.lease.is_none() {
             return;
         }
@@ -93,7 +93,7 @@ impl Desk {
         self.seqs.entry(seq).or_insert(None);
     }
 
-    fn judge_wait(&mut self, ask: &Ask) {
+    fn check_wait(&mut self, ask: &Ask) {
         let (wait, most) = (ask.number("wait_ms"), WAIT.as_millis() as u64);
         if wait > most {
             let what =
@@ -106,7 +106,7 @@ impl Desk {
         }
     }
 
-    fn judge_held(&mut self, ask: &Ask) {
+    fn check_held(&mut self, ask: &Ask) {
         let settled = ask.number("settled");
         let held = ask.list("held");
         let mut findings = Vec::new();
@@ -149,7 +149,7 @@ impl Desk {
         }
     }
 
-    fn judge_item(&mut self, ask: &Ask, item: &Value) {
+    fn check_item(&mut self, ask: &Ask, item: &Value) {
         let (id, n) = (&item["id"], item["n"].as_u64().unwrap_or(0));
         let Some(task) = self.tasks.iter().find(|task| *id == task.id) else {
             return self.breaks(
@@ -189,8 +189,8 @@ impl Desk {
         }
     }
 
-    /// Judges what the handlers have done.
-    pub(super) fn judge_starts(&mut self) {
+    /// Checks what the handlers have done.
+    pub(super) fn check_starts(&mut self) {
         let mut starts =
             (self.tasks.iter()).map(|task| (task.starts(), task.runs, task.id.clone()));
         let more = starts.find(|(starts, runs, _)| starts > runs);

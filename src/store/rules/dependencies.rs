@@ -153,11 +153,11 @@ fn no_deadline() -> Timestamp {
 ///
 /// [`Error::Invalid`] (field `after`) with the ids of the circle.
 pub(crate) fn check_circle<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Result<(), Error> {
-    check_circle_beside(None, tasks)
+    check_circle_with_submitter(None, tasks)
 }
 
-/// Like [`check_circle`], for tasks that are submitted by a task which may wait itself.
-pub(crate) fn check_circle_beside<'a>(
+/// Like [`check_circle`], for tasks that are submitted by a task, `own`, which may wait itself.
+pub(crate) fn check_circle_with_submitter<'a>(
     own: Option<(&'a TaskId, &'a Waits)>,
     tasks: impl IntoIterator<Item = &'a Task>,
 ) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! The claims of one worker, as a process that speaks for it knows them.
+//! [`Session`]: the claims of one worker, as a process that speaks for it knows them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,35 +10,35 @@ use crate::store::{Claimed, Commit, Lease, NodeCommandId};
 /// One claim of the worker.
 pub(super) enum Entry {
     /// Read from the store. No machine runs before the worker has said what it does with the claim.
-    Unjudged(Box<Claimed>),
+    Unconfirmed(Box<Claimed>),
     Live(Box<RemoteTask>),
 }
 
 impl Entry {
     pub(super) fn kind(&self) -> &Kind {
         match self {
-            Self::Unjudged(claimed) => &claimed.task.kind,
+            Self::Unconfirmed(claimed) => &claimed.task.kind,
             Self::Live(task) => &task.task.kind,
         }
     }
 
     pub(super) fn fence(&self) -> Fence {
         match self {
-            Self::Unjudged(claimed) => claimed.claim.fence,
+            Self::Unconfirmed(claimed) => claimed.claim.fence,
             Self::Live(task) => task.claim.fence,
         }
     }
 
     pub(super) fn order(&self) -> u64 {
         match self {
-            Self::Unjudged(claimed) => claimed.order,
+            Self::Unconfirmed(claimed) => claimed.order,
             Self::Live(task) => task.order,
         }
     }
 }
 
-/// The claims of a worker, and what one request changes.
-pub(super) struct Turn {
+/// The claims of a worker, with the numbers of its requests and what the present one changes.
+pub(super) struct Session {
     pub(super) lease: Lease,
     /// Whether this process speaks for the worker, as far as it knows.
     pub(super) speaks: bool,
@@ -63,7 +63,7 @@ pub(super) struct Turn {
     pub(super) drains: Vec<NodeCommandId>,
 }
 
-impl Turn {
+impl Session {
     pub(super) fn new(lease: Lease) -> Self {
         Self {
             lease,

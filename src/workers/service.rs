@@ -1,4 +1,4 @@
-//! [`Desk`]: what the requests of all workers of this process share.
+//! [`Service`]: what the requests of all workers of this process share.
 
 use std::{
     collections::BTreeSet,
@@ -16,8 +16,8 @@ use tracing::debug;
 use windlass_statemachine::{Kind, NodeName, machine::Env};
 
 use super::{
+    dispatcher::Dispatcher,
     error::WorkerError,
-    hall::Hall,
     renewals::Renewals,
     secret,
     worker::{Notice, Worker},
@@ -33,14 +33,14 @@ use crate::{
 };
 
 /// What the requests of all workers of this process share.
-pub(super) struct Desk {
+pub(super) struct Service {
     /// The name of the node with which this process watches the tasks.
     pub(super) name: String,
     pub(super) coordinator: Arc<dyn Coordinator>,
     pub(super) registry: Arc<dyn Registry>,
     clock: Arc<dyn Clock>,
     started: Instant,
-    hall: Mutex<Hall>,
+    dispatcher: Mutex<Dispatcher>,
     /// Notified when there may be tasks for waiting workers.
     pub(super) work: Notify,
     /// The kinds of all workers, for the watch.
@@ -51,7 +51,7 @@ pub(super) struct Desk {
     pub(super) stop: CancellationToken,
 }
 
-impl Desk {
+impl Service {
     pub(super) fn new(
         store: &Store,
         servers: Box<dyn Fn() -> Vec<String> + Send + Sync>,
@@ -62,7 +62,7 @@ impl Desk {
             registry: store.registry().clone(),
             clock: store.clock().clone(),
             started: Instant::now(),
-            hall: Mutex::default(),
+            dispatcher: Mutex::default(),
             work: Notify::new(),
             kinds: watch::channel(BTreeSet::new()).0,
             renewals: Renewals::default(),
@@ -72,8 +72,10 @@ impl Desk {
         })
     }
 
-    pub(super) fn hall(&self) -> MutexGuard<'_, Hall> {
-        self.hall.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn dispatcher(&self) -> MutexGuard<'_, Dispatcher> {
+        self.dispatcher
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -112,22 +114,22 @@ impl Desk {
 
     /// Returns the worker of a record, which is new to this process unless it has served that lease before.
     pub(super) fn worker(self: &Arc<Self>, record: &WorkerRecord) -> Arc<Worker> {
-        let mut hall = self.hall();
-        if let Some(worker) = hall.worker(record.lease.id) {
+        let mut dispatcher = self.dispatcher();
+        if let Some(worker) = dispatcher.worker(record.lease.id) {
             return worker.clone();
         }
         let worker = Worker::new(record.clone());
-        let kinds = hall.add(&worker);
-        drop(hall);
-        self.metrics.begin(worker.board().offers.keys());
+        let kinds = dispatcher.add(&worker);
+        drop(dispatcher);
+        self.metrics.begin(worker.shared().offers.keys());
         self.covers(kinds);
         worker
     }
 
     /// Takes note of what a worker offers now.
     pub(super) fn offers(&self, worker: &Arc<Worker>) {
-        self.metrics.begin(worker.board().offers.keys());
-        let kinds = self.hall().add(worker);
+        self.metrics.begin(worker.shared().offers.keys());
+        let kinds = self.dispatcher().add(worker);
         self.covers(kinds);
     }
 
@@ -140,19 +142,19 @@ impl Desk {
 
     /// Forgets a worker whose lease is over.
     pub(super) async fn drop_worker(self: &Arc<Self>, worker: &Worker) {
-        worker.board().is_over = true;
-        worker.turn.lock().await.forget(self);
-        self.hall().remove(worker.lease.id);
+        worker.shared().is_over = true;
+        worker.session.lock().await.forget(self);
+        self.dispatcher().remove(worker.lease.id);
         worker.news.notify_waiters();
     }
 
     /// Lets the worker look at its notices.
     pub(super) fn wake(self: &Arc<Self>, worker: Arc<Worker>) {
-        let desk = self.clone();
+        let service = self.clone();
         tokio::spawn(async move {
-            let mut turn = worker.turn.lock().await;
-            turn.look(&desk, &worker).await;
-            drop(turn);
+            let mut session = worker.session.lock().await;
+            session.look(&service, &worker).await;
+            drop(session);
             worker.news.notify_waiters();
         });
     }
@@ -163,21 +165,21 @@ impl Desk {
         let wait = wait.clamp(Duration::from_millis(1), Duration::from_secs(60));
         let at = Instant::now() + wait;
         {
-            let mut board = worker.board();
-            if board.alarm.is_some_and(|alarm| alarm <= at) {
+            let mut shared = worker.shared();
+            if shared.alarm.is_some_and(|alarm| alarm <= at) {
                 return;
             }
-            board.alarm = Some(at);
+            shared.alarm = Some(at);
         }
-        let (desk, worker) = (self.clone(), worker.clone());
+        let (service, worker) = (self.clone(), worker.clone());
         tokio::spawn(async move {
             tokio::select! {
                 () = sleep(wait) => {}
-                () = desk.stop.cancelled() => return,
+                () = service.stop.cancelled() => return,
             }
-            worker.board().alarm.take_if(|alarm| *alarm <= at);
+            worker.shared().alarm.take_if(|alarm| *alarm <= at);
             worker.tell(Notice::Time);
-            desk.wake(worker);
+            service.wake(worker);
         });
     }
 
@@ -185,13 +187,13 @@ impl Desk {
     /// spoke for the worker before may have carried them out.
     pub(super) async fn pending_orders(&self, lease: u64) -> Result<Vec<QueuedNodeCommand>, Error> {
         let mut pending = Vec::new();
-        let orders = self.hall().orders(lease);
+        let orders = self.dispatcher().orders(lease);
         for order in orders {
             match self.registry.node_outcome(order.id).await {
                 Ok(None) => pending.push(order),
                 // It was answered, or its worker has left.
                 Ok(Some(_)) | Err(Error::NotFound { .. }) => {
-                    self.hall().answered(lease, order.id);
+                    self.dispatcher().answered(lease, order.id);
                 }
                 Err(error) => return Err(error),
             }
@@ -206,10 +208,10 @@ impl Desk {
         command: NodeCommandId,
         outcome: impl Into<String>,
     ) {
-        let (desk, lease, outcome) = (self.clone(), lease.clone(), outcome.into());
+        let (service, lease, outcome) = (self.clone(), lease.clone(), outcome.into());
         tokio::spawn(async move {
             for _ in 0..10 {
-                let done = desk
+                let done = service
                     .coordinator
                     .acknowledge(&lease, command, &outcome)
                     .await;
@@ -222,44 +224,44 @@ impl Desk {
                     Ok(()) => break,
                 }
             }
-            desk.hall().answered(lease.id, command);
+            service.dispatcher().answered(lease.id, command);
         });
     }
 
     /// Forgets the workers that have gone elsewhere, or for good, and the commands of operators that other servers have
     /// answered.
     pub(super) fn sweep(self: &Arc<Self>) {
-        let others = self.hall().orders_of_others();
+        let others = self.dispatcher().orders_of_others();
         if !others.is_empty() {
-            let desk = self.clone();
+            let service = self.clone();
             tokio::spawn(async move {
                 for lease in others {
-                    if let Err(error) = desk.pending_orders(lease).await {
+                    if let Err(error) = service.pending_orders(lease).await {
                         debug!(lease, %error, "could not read the outcome of a command to a worker");
                     }
                 }
             });
         }
-        let workers = self.hall().workers();
+        let workers = self.dispatcher().workers();
         for worker in workers.into_iter().filter(|worker| worker.is_gone()) {
-            let desk = self.clone();
-            tokio::spawn(async move { desk.drop_worker(&worker).await });
+            let service = self.clone();
+            tokio::spawn(async move { service.drop_worker(&worker).await });
         }
     }
 
     /// Claims tasks for the workers that wait.
     pub(super) fn dispatch(self: &Arc<Self>) {
-        let taken = self.hall().take(self.moment());
+        let taken = self.dispatcher().take(self.moment());
         for (worker, views) in taken {
-            let desk = self.clone();
-            tokio::spawn(async move { desk.claim(&worker, views).await });
+            let service = self.clone();
+            tokio::spawn(async move { service.claim(&worker, views).await });
         }
     }
 
     async fn claim(self: Arc<Self>, worker: &Arc<Worker>, views: Vec<TaskView>) {
-        let mut turn = worker.turn.lock().await;
-        turn.claim(&self, worker, views).await;
-        drop(turn);
+        let mut session = worker.session.lock().await;
+        session.claim(&self, worker, views).await;
+        drop(session);
         worker.news.notify_waiters();
     }
 }

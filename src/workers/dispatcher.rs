@@ -1,4 +1,4 @@
-//! [`Hall`]: the due tasks, and the workers that wait for them.
+//! [`Dispatcher`]: the due tasks, and the workers that wait for them.
 
 mod orders;
 
@@ -30,7 +30,7 @@ const AFTER_RELEASE: Duration = Duration::from_secs(1);
 
 /// The due tasks of the namespace, and the workers of this process.
 #[derive(Default)]
-pub(super) struct Hall {
+pub(super) struct Dispatcher {
     due: DueIndex,
     workers: HashMap<u64, Arc<Worker>>,
     names: HashMap<NodeName, u64>,
@@ -69,14 +69,14 @@ pub(super) struct Ended {
     pub(super) signalled: bool,
 }
 
-impl Hall {
+impl Dispatcher {
     /// Adds a worker, or what it offers now. Returns the kinds of all workers when they have changed, or what tasks a
     /// worker may have: the tasks are then to be listed again.
     pub(super) fn add(&mut self, worker: &Arc<Worker>) -> Option<BTreeSet<Kind>> {
         let lease = worker.lease.id;
         self.names.insert(worker.lease.node.clone(), lease);
         self.workers.insert(lease, worker.clone());
-        let offered = worker.board().coverage();
+        let offered = worker.shared().coverage();
         let mut is_new = false;
         for (kind, coverage) in &offered {
             let of_kind = self.covered.entry(kind.clone()).or_default();
@@ -249,7 +249,7 @@ impl Hall {
 
     /// Adds a worker whose exchange waits for work. Returns whether a task is due now.
     pub(super) fn waits(&mut self, worker: &Arc<Worker>, now: Moment) -> bool {
-        let kinds: Vec<Kind> = worker.board().offers.keys().cloned().collect();
+        let kinds: Vec<Kind> = worker.shared().offers.keys().cloned().collect();
         for kind in kinds {
             if self.queued.insert((kind.clone(), worker.lease.id)) {
                 self.waiting
@@ -266,13 +266,13 @@ impl Hall {
     pub(super) fn take_for(&mut self, worker: &Worker, now: Moment) -> Vec<TaskView> {
         self.due.advance(now);
         let (mut views, mut others) = (Vec::new(), Vec::new());
-        let mut board = worker.board();
+        let mut shared = worker.shared();
         while views.len() < CLAIM_BATCH && others.len() < CLAIM_BATCH {
-            let Some(view) = self.due.take(|kind, _| board.free(kind) > 0) else {
+            let Some(view) = self.due.take(|kind, _| shared.free(kind) > 0) else {
                 break;
             };
-            if board.fits(&view) {
-                board.claims(&view.kind);
+            if shared.fits(&view) {
+                shared.claims(&view.kind);
                 self.due.claims(&view);
                 self.claiming.insert(view.id.clone(), false);
                 views.push(view);
@@ -280,7 +280,7 @@ impl Hall {
                 others.push(view);
             }
         }
-        drop(board);
+        drop(shared);
         for view in others {
             self.due.put_off(view, now.at + LATER, now);
         }
@@ -301,7 +301,7 @@ impl Hall {
                 others.push(view);
                 continue;
             };
-            worker.board().claims(&view.kind);
+            worker.shared().claims(&view.kind);
             self.due.claims(&view);
             self.claiming.insert(view.id.clone(), false);
             let entry = taken.entry(worker.lease.id);
@@ -319,8 +319,8 @@ impl Hall {
         for _ in 0..line.len() {
             let worker = line.pop_front()?;
             let may = {
-                let board = worker.board();
-                board.waiting > 0 && board.free(&view.kind) > 0 && board.fits(view)
+                let shared = worker.shared();
+                shared.waiting > 0 && shared.free(&view.kind) > 0 && shared.fits(view)
             };
             line.push_back(worker.clone());
             if may {
@@ -370,8 +370,8 @@ fn has_room(
             return false;
         };
         let (waits, has_room) = {
-            let board = worker.board();
-            (board.waiting > 0, board.free(kind) > 0)
+            let shared = worker.shared();
+            (shared.waiting > 0, shared.free(kind) > 0)
         };
         if waits && has_room {
             return true;

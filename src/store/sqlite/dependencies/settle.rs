@@ -121,7 +121,7 @@ impl Looks {
             return Ok(());
         }
         let len = self.list.ids.len();
-        let live = rules::waits::watched(len, n as u64, |place| -> Sql<bool> {
+        let live = rules::dependencies::watched(len, n as u64, |place| -> Sql<bool> {
             Ok(self.found(batch, place)? == Found::Live)
         })?;
         if let Some(place) = live {

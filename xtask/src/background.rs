@@ -18,9 +18,9 @@ struct Done {
 }
 
 /// Steps that run one after another in a thread of their own. Each bounds its own time.
-pub(crate) struct Beside(JoinHandle<Vec<Done>>);
+pub(crate) struct BackgroundSteps(JoinHandle<Vec<Done>>);
 
-impl Beside {
+impl BackgroundSteps {
     /// Starts the first step.
     pub(crate) fn start(steps: Vec<(&'static str, Command)>) -> Self {
         for (name, _) in &steps {
@@ -116,7 +116,10 @@ mod tests {
     #[test]
     fn each_step_runs_and_each_error_is_returned() {
         let steps = vec![("one", sh("echo out; exit 3")), ("two", sh("exit 0"))];
-        assert_eq!(Beside::start(steps).finish(), ["one: exit status: 3"]);
+        assert_eq!(
+            BackgroundSteps::start(steps).finish(),
+            ["one: exit status: 3"]
+        );
     }
 
     #[test]
