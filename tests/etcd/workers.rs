@@ -16,7 +16,7 @@ use windlass::{
 
 use crate::{
     server::Server,
-    support::{connect, in_time, secs, spec, task, until, write},
+    support::{connect, in_time, raw, secs, spec, task, until, write},
 };
 
 fn worker(name: &str) -> NewWorker {
@@ -277,4 +277,30 @@ async fn the_lease_lasts_while_any_server_renews_it() {
         two.worker(&lease.node).await.unwrap().is_none()
     })
     .await;
+}
+
+/// Regression: a server whose registration of a worker was stored, and which could not read the namespace after that, revoked
+/// the lease, although another server had found the registration and the worker used its lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registration_that_fails_after_it_was_stored_stays_for_the_next_server() {
+    let server = Server::start();
+    let (one, other) = (
+        connect(&server.url("ns")).await,
+        connect(&server.url("ns")).await,
+    );
+    submit(&one, &["a"]).await;
+    let mut etcd = raw(&server.endpoint()).await;
+    let key = "/ns/meta/fences";
+    let format = etcd.get(key, None).await.unwrap();
+    let format = format.kvs()[0].value().to_vec();
+    etcd.put(key, "no format", None).await.unwrap();
+    let failed = one.join_worker(&worker("w")).await.unwrap_err();
+    assert!(matches!(failed, Error::Unusable(_)), "{failed}");
+    etcd.put(key, format, None).await.unwrap();
+    let name: NodeName = "w".parse().unwrap();
+    let found = other.worker(&name).await.unwrap().expect("it is revoked");
+    let again = other.join_worker(&worker("w")).await.unwrap();
+    assert_eq!(again.lease.id, found.lease.id);
+    let lease = speak(&other, &again, "other", 1).await;
+    claim(&other, &lease, "a").await;
 }

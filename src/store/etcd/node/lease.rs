@@ -84,7 +84,10 @@ impl Leases {
         }
         // They do not change while this node lives.
         if let Err(fault) = self.access.reader.load_format().await {
-            let _ = self.access.link().revoke(id).await;
+            // Another server may have found the registration of a worker by now, and the worker uses its lease.
+            if registration.remote.is_none() {
+                let _ = self.access.link().revoke(id).await;
+            }
             return Err(failed(fault));
         }
         let lease = Lease::new(u64::try_from(id).unwrap_or(0), spec.name.clone(), ttl);
