@@ -82,7 +82,7 @@ fn killed_and_started_again_it_repeats_nothing_that_had_completed() {
         "-j",
         "3",
         "--lease-ttl",
-        "1s",
+        "5s",
         "lines",
     ];
     let starts = |place: &Place| {
