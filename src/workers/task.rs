@@ -11,7 +11,7 @@ use windlass_statemachine::{
     machine::{Config, Effect, End, Env, Input, Signal, Timer, Write},
 };
 
-use self::news::Told;
+use self::news::StopDelivery;
 use super::protocol::{Held, Offer, RunPhase};
 use crate::{
     runner::{IDLE_RUNS, has_limit_on_starts},
@@ -56,8 +56,8 @@ pub(super) struct RemoteTask {
     wake: Option<Timestamp>,
     resume: Option<Duration>,
     grace_ends: Option<Duration>,
-    /// Whether the worker knows that its run is to end.
-    told: Told,
+    /// Whether the worker has received the stop of its run.
+    stop_delivery: StopDelivery,
     /// The claim, which counts when its run is sent.
     first_start: Option<FirstStart>,
 }
@@ -176,7 +176,7 @@ impl RemoteTask {
             wake: None,
             resume: None,
             grace_ends: None,
-            told: Told::No,
+            stop_delivery: StopDelivery::NotSent,
             first_start: None,
         };
         (task, inputs)
@@ -202,7 +202,8 @@ impl RemoteTask {
                     }
                 }
                 Effect::Start { attempt, run } => {
-                    (self.signals, self.stop, self.told) = (Vec::new(), None, Told::No);
+                    (self.signals, self.stop, self.stop_delivery) =
+                        (Vec::new(), None, StopDelivery::NotSent);
                     self.start = Some(Starting {
                         run,
                         attempt,

@@ -9,15 +9,15 @@ use super::{
     BEYOND_GRACE, RemoteTask, name,
 };
 
-/// Whether the worker knows that its run is to end. Until then it does not count the grace.
+/// Whether the worker has received the stop of its run. Until then it does not count the grace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum StopDelivery {
     #[default]
-    No,
-    /// The answer to this request has said it.
-    By(u64),
-    /// The worker has said so, or has settled the request whose answer has said it.
-    Known,
+    NotSent,
+    /// The answer to this request has the stop.
+    Sent(u64),
+    /// The worker has reported that it stops, or has settled the request whose answer has the stop.
+    Confirmed,
 }
 
 impl RemoteTask {
@@ -40,11 +40,11 @@ impl RemoteTask {
         let run = self.machine.run();
         let says =
             held.is_some_and(|held| held.phase == RunPhase::Stopping && Some(held.run) == run);
-        let has_settled = matches!(self.told, Told::By(sent) if sent <= settled);
-        if self.told == Told::Known || !(says || has_settled) {
+        let has_settled = matches!(self.stop_delivery, StopDelivery::Sent(sent) if sent <= settled);
+        if self.stop_delivery == StopDelivery::Confirmed || !(says || has_settled) {
             return;
         }
-        self.told = Told::Known;
+        self.stop_delivery = StopDelivery::Confirmed;
         if let Some(at) = &mut self.grace_ends {
             *at = env.elapsed + self.grace + BEYOND_GRACE;
         }
@@ -52,7 +52,8 @@ impl RemoteTask {
 
     /// Returns when the grace of the worker is over, if it has begun.
     pub(super) fn grace_ends(&self) -> Option<Duration> {
-        self.grace_ends.filter(|_| self.told == Told::Known)
+        self.grace_ends
+            .filter(|_| self.stop_delivery == StopDelivery::Confirmed)
     }
 
     /// Returns the commands that the handler has not received, and the stop of the run if it is to end, for the answer to
@@ -82,8 +83,8 @@ impl RemoteTask {
             (RunPhase::Running, None, Some(reason)) => Some(self.stopped(held, name(reason))),
             _ => None,
         };
-        if stop.is_some() && self.told == Told::No {
-            self.told = Told::By(seq);
+        if stop.is_some() && self.stop_delivery == StopDelivery::NotSent {
+            self.stop_delivery = StopDelivery::Sent(seq);
         }
         (signals, stop)
     }
