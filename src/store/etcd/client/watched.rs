@@ -32,7 +32,7 @@ impl WatchedKey {
 }
 
 /// Returns the events after the last one that was received, by revision. A member that was restored from a snapshot
-/// sends again what the watch has received already.
+/// sends again what the watch has received already, or what precedes it in the same message.
 pub(crate) fn news(
     received: i64,
     events: &[WatchedKey],
@@ -44,23 +44,33 @@ pub(crate) fn news(
         let at = revision(events.first()?);
         let is_new = at > seen;
         seen = seen.max(at);
-        is_new.then_some((at, events))
+        is_new.then_some((at, once(events)))
     })
+}
+
+/// Returns the events of one revision without their repetition: a revision has one event for each key.
+fn once(events: &[WatchedKey]) -> &[WatchedKey] {
+    let (first, mut rest) = match events {
+        [first, rest @ ..] => (first, rest.iter()),
+        [] => return events,
+    };
+    match rest.position(|event| event.kv.key() == first.kv.key()) {
+        Some(at) => &events[..=at],
+        None => events,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn watched(revision: i64) -> WatchedKey {
-        WatchedKey {
+    /// Returns the events that are news, for revisions with one or two keys.
+    fn revisions(seen: i64, events: &[(i64, &str)]) -> Vec<(i64, usize)> {
+        let watched = |(revision, key): &(i64, &str)| WatchedKey {
             put: true,
-            kv: KeyValue::new("k", "v", revision),
-        }
-    }
-
-    fn revisions(seen: i64, events: &[i64]) -> Vec<(i64, usize)> {
-        let events: Vec<WatchedKey> = events.iter().copied().map(watched).collect();
+            kv: KeyValue::new(key, "v", *revision),
+        };
+        let events: Vec<WatchedKey> = events.iter().map(watched).collect();
         let news = news(seen, &events);
         news.map(|(revision, events)| (revision, events.len()))
             .collect()
@@ -69,12 +79,19 @@ mod tests {
     /// An etcd 3.5.1 whose member was restored from a snapshot reported a deletion twice.
     #[test]
     fn what_a_restored_member_sends_again_is_not_reported_again() {
-        assert_eq!(revisions(0, &[4, 4, 5, 7]), [(4, 2), (5, 1), (7, 1)]);
-        assert_eq!(revisions(5, &[4, 4, 5, 7]), [(7, 1)]);
-        assert_eq!(
-            revisions(3, &[4, 4, 5, 4, 4, 5, 6]),
-            [(4, 2), (5, 1), (6, 1)]
-        );
-        assert_eq!(revisions(7, &[4, 5, 7]), []);
+        let four = [(4, "a"), (4, "b")];
+        let all = [&four[..], &[(5, "a"), (7, "a")]].concat();
+        assert_eq!(revisions(0, &all), [(4, 2), (5, 1), (7, 1)]);
+        assert_eq!(revisions(5, &all), [(7, 1)]);
+        assert_eq!(revisions(7, &all), []);
+        let repeated = [&all[..3], &all[..3], &[(6, "b")]].concat();
+        assert_eq!(revisions(3, &repeated), [(4, 2), (5, 1), (6, 1)]);
+    }
+
+    /// One revision was held back, and then sent again as the only one: its two readings became one.
+    #[test]
+    fn a_revision_that_is_sent_twice_in_a_row_is_reported_once() {
+        let twice = [(4, "a"), (4, "b"), (4, "a"), (4, "b"), (5, "b"), (5, "b")];
+        assert_eq!(revisions(3, &twice), [(4, 2), (5, 1)]);
     }
 }

@@ -23,7 +23,8 @@ struct Pages {
     running: BTreeMap<String, (Name, u32)>,
     /// The last step of each incarnation of a task that was acknowledged.
     acknowledged: BTreeMap<(String, u32), u64>,
-    is_worker_killed: bool,
+    /// Whether a worker was killed, or its lease may have ended: attempts may have failed.
+    is_worker_lost: bool,
     wrong: Vec<String>,
 }
 
@@ -51,7 +52,7 @@ impl Ledger {
                 "{name:?} starts after step {step}, and step {acknowledged} was acknowledged"
             ));
         }
-        if start.attempt != 1 && !pages.is_worker_killed {
+        if start.attempt != 1 && !pages.is_worker_lost {
             let attempt = start.attempt;
             let why = format!("{name:?} is attempt {attempt}, and no attempt has failed");
             pages.wrong.push(why);
@@ -81,7 +82,12 @@ impl Ledger {
         let mut pages = self.lock();
         pages.running.retain(|_, (_, of)| *of != pid);
         // Its attempts count, also those whose runs it has not got yet.
-        pages.is_worker_killed = true;
+        pages.is_worker_lost = true;
+    }
+
+    /// Notes that the lease of a worker may have ended, as no request of the worker has renewed it.
+    pub(super) fn lapsed(&self) {
+        self.lock().is_worker_lost = true;
     }
 
     /// Returns how many runs were started, and what was wrong.

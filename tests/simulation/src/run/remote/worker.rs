@@ -291,6 +291,9 @@ impl Worker {
                 let state = self.lock();
                 let until = state.renewed.map(|sent| sent + TTL.mul_f64(0.8));
                 let is_over = until.is_some_and(|until| until <= now);
+                if is_over {
+                    self.0.ledger.lapsed();
+                }
                 let ends = |claim: &Claim| {
                     let is_running = claim.held.phase != RunPhase::Ended;
                     is_running && (is_over || claim.stop_at.is_some_and(|at| at <= now))
