@@ -189,3 +189,38 @@ async fn a_write_without_an_answer_supersedes_none_that_follows_it() {
     assert_eq!(proxy.lost_answers(), 2);
     far.leave(&lease).await.unwrap();
 }
+
+/// Regression: a node that gave up its join, while the answer to its registration was lost, could not join again before its
+/// own lease had expired.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_that_is_given_up_without_an_answer_leaves_the_name_free() {
+    let server = Server::start();
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
+    let near = connect(&server.url("ns")).await;
+    let far = connect(&proxy.url("ns")).await;
+    let spec = NodeSpec::new("given-up".parse().unwrap());
+    let hour = Duration::from_secs(3600);
+    proxy.lose_answer_to(b"\"joined_at\"");
+    let join = far.join(&spec, hour);
+    let lost = async {
+        while proxy.lost_answers() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        joined = join => panic!("{joined:?}"),
+        () = in_time("the registration", lost) => {}
+    }
+    let joined = async {
+        loop {
+            match near.join(&spec, hour).await {
+                Err(Error::AlreadyExists { .. }) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                joined => return joined.unwrap(),
+            }
+        }
+    };
+    let lease = in_time("the join", joined).await;
+    near.leave(&lease).await.unwrap();
+}

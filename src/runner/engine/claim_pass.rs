@@ -44,14 +44,17 @@ impl Engine {
         let now = self.moment();
         self.due.advance(now);
         self.deferral.forget_past(now.at);
-        if self.mode.current() != Mode::Normal || !self.watch.is_listed() {
+        if self.mode.current() == Mode::Stopping || !self.watch.is_listed() {
             return;
         }
         let Some(lease) = self.lease.clone() else {
             return;
         };
         while self.claiming.has_room(now.at) {
-            let views = self.next_claims(now);
+            let views = match self.mode.current() {
+                Mode::Normal => self.next_claims(now),
+                _ => self.repeated_claims(now),
+            };
             if views.is_empty() {
                 return;
             }
@@ -75,13 +78,37 @@ impl Engine {
                 self.due.put_off(view, until, now);
                 continue;
             }
-            self.due.claims(&view);
-            self.capacity.take(&view.kind);
-            self.node_faults.claims(&view.kind, now.at);
-            self.claiming.add(view.id.clone(), view.kind.clone());
+            self.claims(&view, now.at);
             views.push(view);
         }
         views
+    }
+
+    /// Takes the tasks whose last claim has no answer out of the due index. A node that is frozen or drains claims no other
+    /// ones. It may have these already, and nobody would run them.
+    fn repeated_claims(&mut self, now: Moment) -> Vec<TaskView> {
+        let due = &mut self.due;
+        let unanswered = self.claiming.unanswered();
+        let views = unanswered.filter_map(|task| due.remove(task));
+        let views: Vec<TaskView> = views.take(CLAIM_BATCH).collect();
+        for view in &views {
+            self.claims(view, now.at);
+        }
+        views
+    }
+
+    /// Records that the next call claims a task.
+    fn claims(&mut self, view: &TaskView, now: Instant) {
+        self.due.claims(view);
+        self.capacity.take(&view.kind);
+        self.node_faults.claims(&view.kind, now);
+        self.claiming.add(view.id.clone(), view.kind.clone());
+    }
+
+    /// Returns whether the node has released every task. A claim without an answer is repeated first.
+    pub(super) fn is_drained(&self) -> bool {
+        let mut unanswered = self.claiming.unanswered();
+        self.is_empty() && !unanswered.any(|task| self.due.order(task).is_some())
     }
 
     pub(super) fn load(&self, now: Instant) -> Load {
@@ -241,6 +268,7 @@ impl Engine {
     fn not_claimed(&mut self, task: &TaskId, latest: Option<Reported>) {
         match latest {
             Some(Reported::View(view)) if self.is_own(&view) => {
+                self.claiming.without_answer(view.id.clone());
                 let view = self.to_claim_again(view);
                 self.put_off(view);
             }

@@ -157,6 +157,11 @@ impl Claiming {
         self.unanswered.contains(task)
     }
 
+    /// Returns the tasks whose last claim has no answer, in no order.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = &TaskId> {
+        self.unanswered.iter()
+    }
+
     /// Records that a list begins, which names the claims of this node.
     pub(super) fn list_begins(&mut self) {
         self.unanswered.clear();

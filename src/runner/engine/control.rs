@@ -50,7 +50,7 @@ impl Engine {
         if self.mode.unfreeze() {
             info!(node = %self.deps.node, "unfrozen");
             // The node works again, and may never be empty.
-            let outcome = if self.is_empty() {
+            let outcome = if self.is_drained() {
                 "drained"
             } else {
                 "unfrozen before it was empty"

@@ -195,6 +195,7 @@ impl Engine {
         let own = self.is_own(&view) && (fits || deferred.is_none());
         if own {
             // A claim of this node whose answer was lost.
+            self.claiming.without_answer(view.id.clone());
             view = self.to_claim_again(view);
         }
         if view.claimed_by.is_some() || !(fits || own) {

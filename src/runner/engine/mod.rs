@@ -346,7 +346,7 @@ impl Engine {
             let _ = lost.send(());
         }
         self.answer_removals();
-        if self.is_empty() {
+        if self.is_drained() {
             self.answer_drains("drained");
         }
     }

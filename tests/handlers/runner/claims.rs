@@ -92,6 +92,33 @@ async fn a_claim_without_an_answer_of_a_task_that_took_the_id_of_another_is_made
     }
 }
 
+/// Regression: a node that was frozen or drained while the answer to a claim was lost did not repeat the claim: the task stood
+/// still until the node was unfrozen.
+#[tokio::test(start_paused = true)]
+async fn a_claim_without_an_answer_is_repeated_by_a_node_that_is_frozen_or_drains() {
+    for command in [NodeCommand::Freeze, NodeCommand::Drain] {
+        let world = World::new().await;
+        let obeys = |task: TaskContext| async move { task.stop_requested().await.message() };
+        let node = world.node("n").handler("k", obeys).start().await.unwrap();
+        listed(&world, &node).await;
+        world.faults.fail(Operation::Claim, Fault::After, 1);
+        let id = world.running("k").await;
+        let sent = world.client.command_node(node.node(), command.clone());
+        let sent = sent.await.unwrap();
+        if command == NodeCommand::Drain {
+            assert_eq!(outcome_of(&world, sent).await, "drained");
+            assert!(world.client.get(&id).await.unwrap().node.is_none());
+        } else {
+            assert_eq!(outcome_of(&world, sent).await, "frozen");
+            world
+                .until("it runs", || async {
+                    node.snapshot().await.unwrap().tasks.len() == 1
+                })
+                .await;
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_answer_was_lost_is_released_when_the_node_does_not_run_it() {
     let world = World::new().await;

@@ -9,6 +9,7 @@ use windlass_statemachine::NodeName;
 
 use super::{
     claims::Claims,
+    granted::Granted,
     node_lease::{NodeLease, Stream},
 };
 use crate::store::{
@@ -60,7 +61,9 @@ impl Leases {
         self.access.reader.decided(OPERATION).await?;
         let mark = self.access.reader.load_mark().await.map_err(failed)?;
         Copied::refuse(mark.as_ref())?;
-        let id = self.access.link().grant(ttl).await.map_err(failed)?;
+        let granted = Granted::new(self.access.link(), ttl).await;
+        let mut granted = granted.map_err(failed)?;
+        let id = granted.id;
         let key = self.access.keys().registration(&spec.name);
         let mut item = Item::of_node(&spec.name);
         item.when_at(&key, 0);
@@ -68,6 +71,10 @@ impl Leases {
         // Unanswered commands were meant for an earlier node with this name.
         self.delete_commands(&mut item, &spec.name).await?;
         item.put_on(&key, write("node", &registration)?, id);
+        if registration.remote.is_some() {
+            // From the write on, another server may find the registration of a worker, and the worker uses its lease.
+            granted.keep();
+        }
         let joined = match self.access.pipeline.write(item).await {
             Ok(done) => done.written.is_some(),
             Err(Fault::Unknown(_)) => {
@@ -77,19 +84,13 @@ impl Leases {
             Err(fault) => return Err(fault.into_error(OPERATION)),
         };
         if !joined {
-            // If this fails, the lease expires. Nothing is attached to it.
-            let _ = self.access.link().revoke(id).await;
+            granted.revoke().await;
             self.may_join(&spec.name).await?;
             return Ok(None);
         }
         // They do not change while this node lives.
-        if let Err(fault) = self.access.reader.load_format().await {
-            // Another server may have found the registration of a worker by now, and the worker uses its lease.
-            if registration.remote.is_none() {
-                let _ = self.access.link().revoke(id).await;
-            }
-            return Err(failed(fault));
-        }
+        self.access.reader.load_format().await.map_err(failed)?;
+        granted.keep();
         let lease = Lease::new(u64::try_from(id).unwrap_or(0), spec.name.clone(), ttl);
         let node = NodeLease::new(registration, id, ttl);
         self.claims.joined(lease.id, node);

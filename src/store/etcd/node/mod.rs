@@ -6,6 +6,7 @@ mod command;
 mod commit;
 mod dependencies;
 mod effects;
+mod granted;
 mod lease;
 mod leave;
 mod live_nodes;
