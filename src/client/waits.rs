@@ -13,7 +13,8 @@ use super::Client;
 use crate::{
     balancer::selects,
     store::{
-        Error, LimitForm, LimitUse, LimitedBy, NodeRecord, TaskRecord, WaitKind, copy::Copied,
+        Error, LimitUse, LimitedBy, NodeRecord, TaskRecord, WaitKind, copy::Copied,
+        rules::limits::Pool,
     },
 };
 
@@ -191,8 +192,8 @@ impl WaitReason {
             return self;
         };
         let held = limits.iter().find_map(|limit| {
-            let form = LimitForm::of(limit.bound());
-            let same = |of: &&LimitUse| of.key == limit.key() && of.form == form;
+            let pool = Pool::of(limit);
+            let same = |of: &&LimitUse| of.key == pool.key && of.within == pool.within;
             let of = uses.iter().find(same)?;
             let (Bound::AtOnce(most) | Bound::Starts { most, .. }) = limit.bound();
             (of.taken >= most).then(|| LimitedBy {

@@ -24,7 +24,8 @@ pub const MAX_KEY_BYTES: usize = 128;
 /// The greatest number of a limit.
 pub const MAX_LIMIT: u32 = 10_000;
 
-/// A limit that a task shares with every task of the namespace that has a limit with the same key.
+/// A limit that a task shares with every task of the namespace that has a limit with the same key; for a limit on starts
+/// also with the same period.
 ///
 /// Two limits are equal when they have the same key and count the same, whether or not the keys come from
 /// [templates](Self::template).
@@ -91,7 +92,8 @@ impl Limit {
         Self::new(key.into(), Bound::AtOnce(most))
     }
 
-    /// At most `most` claims of tasks with this key begin within any period of the length `within`.
+    /// At most `most` claims of tasks with this key and period begin within any period of the length `within`. A limit with
+    /// another period is another limit.
     ///
     /// # Errors
     ///
@@ -364,22 +366,22 @@ pub struct Terms {
 ///
 /// # Errors
 ///
-/// [`Invalid`] (field `limits`) for more than 8 limits, and for two of the same form with the same
-/// key.
+/// [`Invalid`] (field `limits`) for more than 8 limits, for two on tasks at once with the same key, and for two on starts with the
+/// same key and period.
 pub fn check_limits(limits: &[Limit]) -> Result<(), Invalid> {
     if limits.len() > MAX_LIMITS {
         let reason = format!("are {}; at most {MAX_LIMITS} are allowed", limits.len());
         return Err(Invalid::new("limits", reason));
     }
+    let period = |limit: &Limit| match limit.bound {
+        Bound::AtOnce(_) => None,
+        Bound::Starts { within, .. } => Some(within.as_millis()),
+    };
     for (n, limit) in limits.iter().enumerate() {
-        let same = |other: &Limit| {
-            let (one, other_bound) = (limit.bound, other.bound);
-            limit.key == other.key
-                && matches!(one, Bound::AtOnce(_)) == matches!(other_bound, Bound::AtOnce(_))
-        };
+        let same = |other: &Limit| limit.key == other.key && period(limit) == period(other);
         if limits[..n].iter().any(same) {
             let reason = format!(
-                "have the key {:?} twice; give one limit of each form a key",
+                "have the key {:?} twice; give it one limit on tasks at once, and one on starts for each period",
                 limit.key
             );
             return Err(Invalid::new("limits", reason));

@@ -60,6 +60,7 @@ fn limits() -> [LimitUse; 1] {
     [LimitUse {
         key: "api".into(),
         form: LimitForm::AtOnce,
+        within: None,
         limit: Some(Limit::at_once("api", 1).unwrap()),
         taken: 1,
         waiting: 5,

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use jiff::{SignedDuration, Timestamp};
-use windlass_statemachine::{Bound, Limit};
+use jiff::Timestamp;
+use windlass_statemachine::Limit;
 
-use crate::store::rules::limits::{self, Pool, Start, Taken, Used, lines_in_memory::Lines};
+use crate::store::rules::limits::{self, Pool, Taken, Used, lines_in_memory::Lines};
 
 /// The limits of a namespace. Empty while no task has one.
 #[derive(Default)]
@@ -13,8 +13,6 @@ pub(super) struct Limited {
     pub(super) slots: HashMap<Pool, Used>,
     /// The limit of the last start of each pool.
     pub(super) last: HashMap<Pool, Limit>,
-    /// The starts of each pool, with the periods of their limits.
-    starts: HashMap<Pool, HashMap<u32, Start>>,
     /// The slots that each claimed task holds until its claim ends.
     pub(super) held: HashMap<u64, Vec<(Pool, u32)>>,
     pub(super) lines: Lines,
@@ -30,39 +28,18 @@ impl Limited {
     pub(super) fn take(&mut self, order: u64, of: &[Limit], slots: Vec<u32>, now: Timestamp) {
         for (limit, slot) in of.iter().zip(slots) {
             let pool = Pool::of(limit);
-            let taken = match pool.starts {
-                true => Taken::Began(now),
-                false => Taken::Held,
+            let taken = match pool.within {
+                Some(_) => Taken::Began(now),
+                None => Taken::Held,
             };
             let used = self.slots.entry(pool.clone()).or_default();
             used.insert(slot, taken);
             if taken == Taken::Held {
                 self.held.entry(order).or_default().push((pool, slot));
             } else {
-                self.keep_start(limit, slot, now);
                 self.last.insert(pool, limit.clone());
             }
         }
-    }
-
-    /// Records the start of a claim, and moves the start that had the slot if it still counts for its own
-    /// limit.
-    fn keep_start(&mut self, limit: &Limit, slot: u32, now: Timestamp) {
-        let Bound::Starts { within, .. } = limit.bound() else {
-            return;
-        };
-        let pool = Pool::of(limit);
-        let starts = self.starts.entry(pool.clone()).or_default();
-        let kept = starts.get(&slot).filter(|kept| kept.counts(now)).copied();
-        if let Some(kept) = kept {
-            let others = starts.iter().map(|(slot, start)| (*slot, *start));
-            let to = limits::beyond(limit, others, now);
-            starts.insert(to, kept);
-            let used = self.slots.entry(pool).or_default();
-            used.insert(to, Taken::Began(kept.began));
-        }
-        let within = SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
-        starts.insert(slot, Start { began: now, within });
     }
 
     /// Frees the slots that a claimed task holds, and returns their pools.

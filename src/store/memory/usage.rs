@@ -1,29 +1,17 @@
 //! The limits that tasks use at present, for operators.
 
-use std::time::Duration;
-
-use windlass_statemachine::{Bound, Limit};
-
 use super::world::World;
 use crate::store::{LimitUse, rules::limits::usage::Usage};
-
-fn within(limit: &Limit) -> Duration {
-    match limit.bound() {
-        Bound::AtOnce(_) => Duration::ZERO,
-        Bound::Starts { within, .. } => within,
-    }
-}
 
 impl World {
     /// Returns the limits with a slot in use or a task in their line.
     pub(super) fn limits_in_use(&self) -> Vec<LimitUse> {
         let mut usage = Usage::default();
         for (pool, used) in &self.limited.slots {
-            let last = self.limited.last.get(pool);
-            let within = last.map_or(Duration::ZERO, within);
             for (slot, taken) in used {
-                usage.slot(pool.clone(), *slot, *taken, within);
+                usage.slot(pool.clone(), *slot, *taken);
             }
+            let last = self.limited.last.get(pool);
             last.into_iter().for_each(|limit| usage.limit(limit));
         }
         for order in self.limited.held.keys() {

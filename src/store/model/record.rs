@@ -1,5 +1,7 @@
 //! Tasks and commands as a store knows them.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
@@ -184,6 +186,14 @@ pub struct LimitUse {
     pub key: String,
     /// What the limit counts.
     pub form: LimitForm,
+    /// The period of a limit on starts, without a fraction of a millisecond; `None` for a limit on tasks at once.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional"
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub within: Option<Duration>,
     /// The limit, as a claimed task or a task in its line declares it, with the template of its key; if they differ, the one
     /// with the greatest number. `None` for a limit on starts without such a task; some stores know it even then.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,12 +2,9 @@
 //!
 //! A limit of `n` has the slots 0 to n - 1. A claim takes one slot of each limit of its task. A slot of a limit
 //! on tasks at once is taken until the claim ends, a slot of a limit on starts for the period of the limit.
-//! Tasks with the same key may have different numbers: each task considers only the slots below its own number.
+//! Limits of one [`Pool`] may have different numbers: each task considers only the slots below its own number.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{Bound, Limit};
@@ -17,20 +14,36 @@ pub(crate) mod lines_in_memory;
 pub(crate) mod reserve;
 pub(crate) mod usage;
 
-/// The slots that the limits of one key and one form share.
+/// The slots that limits share: those on tasks at once with one key, and those on starts with one key and one period.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Pool {
     pub(crate) key: String,
-    /// Whether its slots are those of limits on starts.
-    pub(crate) starts: bool,
+    /// The period of limits on starts, in whole milliseconds; `None` for limits on tasks at once.
+    pub(crate) within: Option<Duration>,
 }
 
 impl Pool {
     pub(crate) fn of(limit: &Limit) -> Self {
         Self {
             key: limit.key().to_owned(),
-            starts: matches!(limit.bound(), Bound::Starts { .. }),
+            within: match limit.bound() {
+                Bound::AtOnce(_) => None,
+                Bound::Starts { within, .. } => {
+                    let millis = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+                    Some(Duration::from_millis(millis))
+                }
+            },
         }
+    }
+
+    /// Returns the limit of the pool with this number; `None` for numbers that no limit has.
+    pub(crate) fn limit(&self, most: u32) -> Option<Limit> {
+        let key = self.key.as_str();
+        let limit = match self.within {
+            Some(within) => Limit::starts(key, most, within),
+            None => Limit::at_once(key, most),
+        };
+        limit.ok()
     }
 }
 
@@ -75,37 +88,6 @@ impl Taken {
             false => at.checked_add(within).ok(),
         }
     }
-}
-
-/// A start, and the period of the limit that took the slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Start {
-    pub(crate) began: Timestamp,
-    pub(crate) within: SignedDuration,
-}
-
-impl Start {
-    /// Returns whether the start still counts for the limit that took the slot.
-    pub(crate) fn counts(&self, now: Timestamp) -> bool {
-        let over = Taken::Began(self.began).over(Some(self.within), now);
-        over.is_some_and(|over| over > now)
-    }
-}
-
-/// Returns the slot to which a start moves when a task with a limit `by` of a shorter period takes its slot while the
-/// start still counts for its own limit. It is the lowest slot beyond the number of `by` without a start that counts,
-/// so that tasks with a greater number still count the start. `others` are the starts of the pool.
-pub(crate) fn beyond(
-    by: &Limit,
-    others: impl IntoIterator<Item = (u32, Start)>,
-    now: Timestamp,
-) -> u32 {
-    let (most, _) = numbers(by);
-    let others = others.into_iter();
-    let counting = others.filter(|(slot, start)| *slot >= most && start.counts(now));
-    let in_use: BTreeSet<u32> = counting.map(|(slot, _)| slot).collect();
-    let next = (most..).find(|slot| !in_use.contains(slot));
-    next.unwrap_or(u32::MAX)
 }
 
 /// Returns whether a start is further ahead than its period, and so comes from a wrong clock.
@@ -180,8 +162,6 @@ pub(crate) fn free(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn at(millis: i64) -> Timestamp {
@@ -242,25 +222,6 @@ mod tests {
         let until = Some(at(105));
         assert_eq!(next(&[(1, 5), (0, 20)], 104), NextSlot::Full { until });
         assert_eq!(next(&[(1, 5), (0, 20)], 105), NextSlot::Free(1));
-    }
-
-    #[test]
-    fn a_start_moves_to_the_lowest_slot_beyond_the_limit_that_takes_its_own() {
-        let (minute, hour) = (SignedDuration::from_mins(1), SignedDuration::from_hours(1));
-        let now = at(100_000);
-        let start = |millis, within| Start {
-            began: at(millis),
-            within,
-        };
-        assert!(start(50_000, minute).counts(now));
-        assert!(!start(40_000, minute).counts(now), "it is over");
-        assert!(!start(9_000_000, minute).counts(now), "of a wrong clock");
-        let by = Limit::starts("k", 2, Duration::from_millis(100)).unwrap();
-        let beyond = |others: &[(u32, Start)]| beyond(&by, others.iter().copied(), now);
-        assert_eq!(beyond(&[]), 2);
-        let (counts, over) = (start(0, hour), start(0, minute));
-        assert_eq!(beyond(&[(0, counts), (2, counts), (4, counts)]), 3);
-        assert_eq!(beyond(&[(2, over), (3, counts)]), 2);
     }
 
     #[test]

@@ -5,7 +5,6 @@
 
 mod line;
 mod reserve;
-mod starts;
 mod usage;
 
 use std::{sync::Arc, time::Duration};
@@ -70,9 +69,9 @@ pub(super) fn fair_key(row: &Row<'_>, column: usize) -> Sql<Option<Arc<str>>> {
 /// The columns for [`limited_by`]; `h` is the row of a task that is held back.
 macro_rules! limited_by_columns {
     () => {
-        "h.key, h.starts, h.most, h.within, iif(h.starts,
-             (SELECT min(began) FROM windlass_slots hs WHERE hs.key = h.key AND hs.starts = 1 AND hs.slot < h.most)
-                 + h.within / 1000, NULL)"
+        "h.key, h.within, h.most, iif(h.within,
+             (SELECT min(began) FROM windlass_slots hs
+              WHERE hs.key = h.key AND hs.within = h.within AND hs.slot < h.most) + h.within * 1000, NULL)"
     };
 }
 pub(super) use limited_by_columns;
@@ -86,26 +85,29 @@ pub(super) fn limited_by(
     let Some(key) = row.get::<_, Option<Text>>(first)? else {
         return Ok(None);
     };
-    let limit = limit(
-        key.0,
-        row.get(first + 1)?,
-        (row.get(first + 2)?, row.get(first + 3)?),
-    );
-    let until: Option<i64> = row.get(first + 4)?;
+    let limit = pool(key.0, row.get(first + 1)?).limit(row.get(first + 2)?);
+    let until: Option<i64> = row.get(first + 3)?;
     Ok(limit.map(|limit| LimitedBy {
         until: until.map(time),
         ..LimitedBy::new(usage::as_declared(&limit, declared).unwrap_or(limit))
     }))
 }
 
-/// Returns the limit with these numbers.
-fn limit(key: String, starts: bool, (most, within): (u32, i64)) -> Option<Limit> {
-    let within = Duration::from_nanos(within.unsigned_abs());
-    let limit = match starts {
-        true => Limit::starts(key, most, within),
-        false => Limit::at_once(key, most),
-    };
-    limit.ok()
+/// Returns the pool with this key and this value of the column `within`.
+fn pool(key: String, within: i64) -> Pool {
+    let within = (within > 0).then(|| Duration::from_millis(within.unsigned_abs()));
+    Pool { key, within }
+}
+
+/// Reads a pool from the columns `key` and `within`.
+fn pool_at(row: &Row<'_>, first: usize) -> Sql<Pool> {
+    Ok(pool(row.get(first).map(Text::of)?, row.get(first + 1)?))
+}
+
+/// Returns the value of the column `within` of a pool.
+fn within(pool: &Pool) -> i64 {
+    let millis = pool.within.map(|within| within.as_millis());
+    millis.map_or(0, |millis| i64::try_from(millis).unwrap_or(i64::MAX))
 }
 
 /// Whether a claim gets its slots.
@@ -157,26 +159,20 @@ fn has_order(conn: &Connection, n: i64) -> Sql<bool> {
         .any(|one| one.as_ref().map_or(true, is_order)))
 }
 
-fn numbers(limit: &Limit) -> (bool, u32, i64) {
-    match limit.bound() {
-        Bound::AtOnce(most) => (false, most, 0),
-        Bound::Starts { most, within } => {
-            let within = i64::try_from(within.as_nanos()).unwrap_or(i64::MAX);
-            (true, most, within)
-        }
-    }
+fn most(limit: &Limit) -> u32 {
+    let (Bound::AtOnce(most) | Bound::Starts { most, .. }) = limit.bound();
+    most
 }
 
 /// Returns the slots of a limit that are in use or were once used, including the one that is kept for the
 /// reserver.
 fn used(batch: &Batch<'_>, limit: &Limit, reserver: Option<&Reserver>) -> Sql<Vec<(u32, Taken)>> {
-    let (starts, most, _) = numbers(limit);
     let pool = Pool::of(limit);
     let own = reserver.and_then(|reserver| reserver.limit_of(&pool));
-    let most = own.map_or(most, |own| most.max(numbers(own).1));
+    let most = own.map_or(most(limit), |own| most(limit).max(most(own)));
     let used = batch.all(
-        "SELECT slot, began FROM windlass_slots WHERE key = ?1 AND starts = ?2 AND slot < ?3",
-        (limit.key(), starts, most),
+        "SELECT slot, began FROM windlass_slots WHERE key = ?1 AND within = ?2 AND slot < ?3",
+        (limit.key(), within(&pool), most),
         |row| {
             let began: Option<i64> = row.get(1)?;
             let taken = began.map_or(Taken::Held, |at| Taken::Began(time(at)));
@@ -228,20 +224,17 @@ pub(super) fn admit(
     match free_slots(batch, one.n, of)? {
         Ok(slots) => {
             for (limit, slot) in of.iter().zip(slots) {
-                let (starts, _, within) = numbers(limit);
-                if starts {
-                    starts::keep(batch, limit, slot)?;
-                }
+                let within = within(&Pool::of(limit));
                 batch.run(
-                    "INSERT OR REPLACE INTO windlass_slots (key, starts, slot, n, began, until)
+                    "INSERT OR REPLACE INTO windlass_slots (key, within, slot, n, began, until)
                      VALUES (?1, ?2, ?3, iif(?2, NULL, ?4), iif(?2, ?5, NULL), iif(?2, ?6, NULL))",
                     (
                         limit.key(),
-                        starts,
+                        within,
                         slot,
                         one.n,
                         batch.at,
-                        batch.at.saturating_add(within / 1000 + 1),
+                        batch.at.saturating_add(within * 1000 + 1),
                     ),
                 )?;
             }
@@ -271,29 +264,28 @@ struct Before {
 /// Puts a task into the line of a limit.
 fn hold(batch: &mut Batch<'_>, limit: &Limit, place: Place) -> Sql<()> {
     let n = place.order as i64;
-    let (starts, most, within) = numbers(limit);
+    let pool = Pool::of(limit);
+    let (within, most) = (within(&pool), most(limit));
     let due = place.due().map(micros);
     let before = batch.first(
-        "SELECT key, starts, report, since, turns, report = 0 AND key = ?2 AND starts = ?3 AND most = ?4
-             AND within = ?5 AND priority = ?6 AND due IS ?7 FROM windlass_held WHERE n = ?1",
-        (n, limit.key(), starts, most, within, place.priority(), due),
+        "SELECT key, within, report, since, turns, report = 0 AND key = ?2 AND within = ?3 AND most = ?4
+             AND priority = ?5 AND due IS ?6 FROM windlass_held WHERE n = ?1",
+        (n, limit.key(), within, most, place.priority(), due),
         |row| {
-            let (key, starts) = (row.get(0).map(Text::of)?, row.get(1)?);
             Ok(Before {
-                pool: Pool { key, starts },
+                pool: pool_at(row, 0)?,
                 reported: line::reported(row, 2)?,
                 turns: row.get(4)?,
                 is_there: row.get(5)?,
             })
         },
     )?;
-    let pool = Pool::of(limit);
     if !before.as_ref().is_some_and(|before| before.is_there) {
         let turns = turns(before.as_ref().map(Before::waited), &pool);
         batch.run(
-            "INSERT OR REPLACE INTO windlass_held (n, key, starts, most, within, priority, due, report, since, turns)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, ?8)",
-            (n, limit.key(), starts, most, within, place.priority(), due, turns),
+            "INSERT OR REPLACE INTO windlass_held (n, key, within, most, priority, due, report, since, turns)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, ?7)",
+            (n, limit.key(), within, most, place.priority(), due, turns),
         )?;
         reserve::changed(batch);
         batch.change(n, 0, Log::held())?;
@@ -301,8 +293,8 @@ fn hold(batch: &mut Batch<'_>, limit: &Limit, place: Place) -> Sql<()> {
     let left = before
         .map(|before| before.pool)
         .filter(|left| *left != pool);
-    for Pool { key, starts } in left.into_iter().chain([pool]) {
-        refill(batch, &(key, starts), When::changed(batch.now))?;
+    for pool in left.into_iter().chain([pool]) {
+        refill(batch, &pool, When::changed(batch.now))?;
     }
     Ok(())
 }
@@ -320,12 +312,9 @@ impl Before {
 /// Removes a task from its line, and reports the next one.
 pub(super) fn leave_line(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
     let left = batch.all(
-        "DELETE FROM windlass_held WHERE n = ?1 RETURNING key, starts, turns",
+        "DELETE FROM windlass_held WHERE n = ?1 RETURNING key, within, turns",
         [n],
-        |row| {
-            let pool = (row.get(0).map(Text::of)?, row.get(1)?);
-            Ok((pool, row.get::<_, u32>(2)?))
-        },
+        |row| Ok((pool_at(row, 0)?, row.get::<_, u32>(2)?)),
     )?;
     for (pool, turns) in left {
         reserve::changed(batch);
@@ -352,10 +341,10 @@ pub(super) fn forget(batch: &mut Batch<'_>, n: i64, limited: i64) -> Sql<()> {
 pub(super) fn claim_ended(batch: &mut Batch<'_>, n: i64, limited: i64, could_run: bool) -> Sql<()> {
     match limited {
         LIMITED => {
-            let freed: Vec<(String, bool)> = batch.all(
-                "DELETE FROM windlass_slots WHERE n = ?1 RETURNING key, starts",
+            let freed: Vec<Pool> = batch.all(
+                "DELETE FROM windlass_slots WHERE n = ?1 RETURNING key, within",
                 [n],
-                |row| Ok((row.get(0).map(Text::of)?, row.get(1)?)),
+                |row| pool_at(row, 0),
             )?;
             for pool in freed {
                 refill(batch, &pool, When::changed(batch.now))?;

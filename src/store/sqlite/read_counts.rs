@@ -184,8 +184,8 @@ pub(super) fn groups(conn: &Connection, now: Timestamp) -> Result<TaskStats, Sto
         }
     }
     let mut held = conn.prepare_cached(
-        "SELECT k.kind, h.key, h.starts, count(*)
-         FROM (SELECT n, key, starts FROM windlass_held LIMIT ?1) h
+        "SELECT k.kind, h.key, h.within <> 0, count(*)
+         FROM (SELECT n, key, within FROM windlass_held LIMIT ?1) h
              CROSS JOIN windlass_states s ON s.n = h.n JOIN windlass_kinds k ON k.id = s.kind
          GROUP BY 1, 2, 3",
     )?;

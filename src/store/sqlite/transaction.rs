@@ -339,8 +339,8 @@ pub(super) fn forget(batch: &Batch<'_>, before: i64, limit: u32) -> Sql<usize> {
         (before, limit),
     )?;
     batch.run(
-        "DELETE FROM windlass_slots WHERE (key, starts, slot) IN
-             (SELECT key, starts, slot FROM windlass_slots WHERE until < ?1 ORDER BY until LIMIT ?2)",
+        "DELETE FROM windlass_slots WHERE (key, within, slot) IN
+             (SELECT key, within, slot FROM windlass_slots WHERE until < ?1 ORDER BY until LIMIT ?2)",
         (before, limit),
     )?;
     batch.run(

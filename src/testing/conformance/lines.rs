@@ -125,26 +125,35 @@ pub async fn a_task_that_goes_before_the_next_is_the_next(harness: &dyn Harness)
     watch.task("a", "the first again", is_asleep).await;
 }
 
-/// Of tasks of one key with different periods, the one whose slot is free first is reported first.
-pub async fn a_shorter_period_does_not_wait_for_a_longer_one(harness: &dyn Harness) {
+/// Limits on starts with one key and different periods are different limits: each has its own slots and its own line. A
+/// task may have both.
+pub async fn another_period_is_another_limit(harness: &dyn Harness) {
     let start = jiff::Timestamp::now();
     let clock = Arc::new(ManualClock::new(start));
+    let after = |seconds| clock.set(start + jiff::SignedDuration::from_secs(seconds));
     let kit = Kit::with_clock(harness, clock.clone()).await;
-    let node = kit.node_for("n", HOUR).await;
-    let mut watch = kit.watch(&node).await;
-    watch.listed().await;
-    kit.limited(&["x", "long"], &[starts("k", 1, HOUR)]).await;
-    kit.limited(&["short"], &[starts("k", 1, Duration::from_secs(5))])
-        .await;
+    let node = kit.node_for("n", 9 * HOUR).await;
+    let five = Duration::from_secs(5);
+    let (long, short) = (starts("k", 1, HOUR), starts("k", 1, five));
+    kit.limited(&["x", "long"], from_ref(&long)).await;
+    kit.limited(&["short", "next"], from_ref(&short)).await;
+    kit.limited(&["both"], &[short, long]).await;
     kit.admitted(&node, "x").await;
     kit.refused(&node, "long").await;
-    kit.refused(&node, "short").await;
-    let soon = start + jiff::SignedDuration::from_secs(6);
-    let is_soon = |view: &TaskView| view.sleeping && view.due.is_some_and(|due| due <= soon);
-    watch.task("short", "asleep for its period", is_soon).await;
-    clock.set(soon);
     kit.admitted(&node, "short").await;
+    kit.refused(&node, "next").await;
+    let used = kit.registry().limits_in_use().await.expect("limits in use");
+    let used: Vec<_> = used.iter().map(|one| (one.within, one.taken)).collect();
+    assert_eq!(used, [(Some(five), 1), (Some(HOUR), 1)]);
+    after(6);
+    kit.admitted(&node, "next").await;
+    after(12);
+    kit.refused(&node, "both").await;
+    after(3601);
+    kit.admitted(&node, "both").await;
     kit.refused(&node, "long").await;
+    after(7202);
+    kit.admitted(&node, "long").await;
 }
 
 /// A task that leaves the line without a claim does not block it: it is deleted, rescheduled, or

@@ -157,7 +157,7 @@ macro_rules! __conformance_of_nodes {
                 a_late_task_is_claimed_over_a_full_limit needs Limits Clock,
                 watches_report_the_key needs Limits,
                 a_task_that_goes_before_the_next_is_the_next needs Limits,
-                a_shorter_period_does_not_wait_for_a_longer_one needs Limits Clock,
+                another_period_is_another_limit needs Limits Clock,
             }
             line_clocks {
                 a_time_in_advance_is_revised needs Limits Clock,

@@ -270,6 +270,11 @@ impl World {
 
     /// Whether a process had a wall clock that was wrong by more than a second for a while. Times of changes prove nothing then.
     pub fn has_wrong_clocks(&self) -> bool {
+        self.had_clocks_wrong_by(1_000_000)
+    }
+
+    /// Whether a process had a wall clock that was wrong by more than so many microseconds for a while.
+    pub fn had_clocks_wrong_by(&self, micros: u64) -> bool {
         let offset = |line: &Line| match line.said {
             Said::Clock { wall } => Some(wall - i64::try_from(line.at).ok()?),
             _ => None,
@@ -278,7 +283,7 @@ impl World {
         let Some(right) = offsets.next() else {
             return false;
         };
-        offsets.any(|offset| offset.abs_diff(right) > 1_000_000)
+        offsets.any(|offset| offset.abs_diff(right) > micros)
     }
 
     /// When an operator ended the lease of the node of a process.

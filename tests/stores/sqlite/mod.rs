@@ -31,7 +31,6 @@ mod processes;
 mod pruning;
 mod quarantine;
 mod read_only;
-mod starts;
 mod states;
 mod support;
 mod transactions;

@@ -175,7 +175,7 @@ impl SlotTable {
             let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
             checked.insert(pool.clone())
         };
-        if pool.starts || !is_first {
+        if pool.within.is_some() || !is_first {
             return Ok(false);
         }
         let held: Vec<(u32, i64, TaskId)> = {

@@ -4,6 +4,8 @@
 //! while the owner's key of its task has the revision of the slot, so that any deletion of the owner's key
 //! frees the slot in the same write. The key of a free slot may still exist.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Bound, Limit, TaskId};
@@ -80,7 +82,9 @@ impl Slot {
     pub(crate) fn pool(&self) -> Pool {
         Pool {
             key: self.key.clone(),
-            starts: self.start.is_some(),
+            within: self
+                .start
+                .map(|start| Duration::from_millis(start.within_ms)),
         }
     }
 
@@ -124,8 +128,11 @@ impl Keys {
 
     /// Returns the prefix of the slots of a pool.
     pub(crate) fn pool(&self, pool: &Pool) -> String {
-        let form = if pool.starts { 'r' } else { 'a' };
-        format!("{}meta/slots/{form}/{}/", self.root(), pool.key)
+        let (root, key) = (self.root(), &pool.key);
+        match pool.within {
+            Some(within) => format!("{root}meta/slots/r/{}/{key}/", within.as_millis()),
+            None => format!("{root}meta/slots/a/{key}/"),
+        }
     }
 
     pub(crate) fn pool_slot(&self, pool: &Pool, slot: u32) -> String {
@@ -135,21 +142,22 @@ impl Keys {
     /// Splits the key of a slot into its pool and its number.
     pub(crate) fn split_slot(&self, key: &[u8]) -> Option<(Pool, u32)> {
         let (form, rest) = self.strip(key, "meta/slots/")?.split_once('/')?;
-        let (key, slot) = rest.split_once('/')?;
-        let starts = match form {
-            "a" => false,
-            "r" => true,
+        let (within, rest) = match form {
+            "a" => (None, rest),
+            "r" => {
+                let (millis, rest) = rest.split_once('/')?;
+                (Some(Duration::from_millis(millis.parse().ok()?)), rest)
+            }
             _ => return None,
         };
+        let (key, slot) = rest.split_once('/')?;
         let key = key.to_owned();
-        Some((Pool { key, starts }, slot.parse().ok()?))
+        Some((Pool { key, within }, slot.parse().ok()?))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn limit(limit: Result<Limit, windlass_statemachine::Invalid>) -> Limit {
@@ -163,7 +171,7 @@ mod tests {
             limit(Limit::at_once("customer=a b", 3)),
             limit(Limit::starts("..", 3, Duration::from_secs(1))),
         ];
-        for (limit, key) in limits.iter().zip(["a/customer=a b", "r/.."]) {
+        for (limit, key) in limits.iter().zip(["a/customer=a b", "r/1000/.."]) {
             let key = format!("/n/meta/slots/{key}/17");
             let pool = Pool::of(limit);
             assert_eq!(keys.pool_slot(&pool, 17), key);
@@ -174,6 +182,8 @@ mod tests {
             "/n/meta/slots/x/k/1",
             "/n/meta/slots/a/k/x",
             "/n/meta/slots/a/k/1/2",
+            "/n/meta/slots/r/k/1",
+            "/n/meta/slots/r/1s/k/1",
         ] {
             assert_eq!(keys.split_slot(key.as_bytes()), None, "{key}");
             assert!(!keys.is_meta(key.as_bytes()), "{key}");

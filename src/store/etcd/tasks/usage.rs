@@ -1,7 +1,7 @@
 //! The limits that tasks use at present, for operators. Reads the live tasks, because the lines exist only in
 //! the memory of each node.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 use windlass_statemachine::Limit;
 
@@ -36,7 +36,7 @@ impl Queries {
             let taken = found.slots();
             let record = found.record(&id)?;
             for slot in taken.iter().filter(|slot| slot.start.is_none()) {
-                usage.slot(slot.pool(), slot.slot, slot.taken(), Duration::ZERO);
+                usage.slot(slot.pool(), slot.slot, slot.taken());
             }
             if !taken.is_empty() {
                 record
@@ -53,10 +53,9 @@ impl Queries {
             // A key that cannot be read counts as free.
             if let Some((pool, slot)) = self.reader.keys.split_slot(kv.key())
                 && let Ok(record) = parse::<SlotRecord>(kv)
-                && let Some(start) = record.start.filter(|start| !start.is_over(now))
+                && record.start.is_some_and(|start| !start.is_over(now))
             {
-                let within = Duration::from_millis(start.within_ms);
-                usage.slot(pool, slot, record.taken(), within);
+                usage.slot(pool, slot, record.taken());
             }
         }
         let mut known: HashMap<Limit, bool> = HashMap::new();

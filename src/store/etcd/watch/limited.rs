@@ -163,7 +163,7 @@ impl Limited {
 
     /// Records a slot of a limit on starts that a claim took before the watch began.
     pub(super) fn listed(&mut self, (pool, slot): (Pool, u32), record: &SlotRecord) {
-        if pool.starts && record.start.is_some() {
+        if pool.within.is_some() && record.start.is_some() {
             let slot = Slot {
                 key: pool.key,
                 slot,

@@ -186,7 +186,7 @@ async fn starts_from_before_the_watch_are_listed() {
     let mut world = World::new();
     let start = r#"{"began":"1970-01-01T00:16:40Z","within_ms":10000}"#;
     let record = format!(r#"{{"task":"old","start":{start}}}"#);
-    let kv = KeyValue::new("/n/meta/slots/r/r/0", &record, 1);
+    let kv = KeyValue::new("/n/meta/slots/r/10000/r/0", &record, 1);
     world.mirror.start_key(&kv);
     world.submit("a", r#"{"key":"r","starts":1,"within":"10s"}"#);
     assert_eq!(world.reported(), ["a@1010"]);

@@ -137,7 +137,7 @@ mod tests {
             let put = edit.put_owner(&parsed("m"), 7, &slots);
             put.unwrap_or_else(|e| panic!("{e}"));
         });
-        let (k, r) = ("/n/meta/slots/a/k/1", "/n/meta/slots/r/r/1");
+        let (k, r) = ("/n/meta/slots/a/k/1", "/n/meta/slots/r/3600000/r/1");
         let when = [Guard::At(k.to_owned(), 0), Guard::At(r.to_owned(), 5)];
         assert_eq!(item.when, when);
         let start = r#""start":{"began":"1970-01-01T00:00:00Z","within_ms":3600000}"#;

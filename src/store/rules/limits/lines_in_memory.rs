@@ -3,15 +3,15 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     convert::Infallible,
-    time::Duration,
 };
 
 use jiff::Timestamp;
-use windlass_statemachine::{Bound, Limit};
+use windlass_statemachine::Limit;
 
 use super::{
     Free, Pool,
     lines::{Advance, Fresh, Line, Place, Report, Reported, Waiting, When, refill},
+    numbers,
     reserve::{TURNS, Waited, turns},
 };
 
@@ -35,8 +35,8 @@ impl Held {
 /// The tasks of a pool that are held back.
 #[derive(Debug, Default)]
 struct Tasks {
-    /// The silent tasks, by the number and the period of their limits.
-    silent: BTreeMap<(u32, Duration), BTreeSet<Place>>,
+    /// The silent tasks, by the number of their limits.
+    silent: BTreeMap<u32, BTreeSet<Place>>,
     /// The reported tasks, by [`Reported::from`].
     reported: BTreeMap<(Timestamp, u64), Report>,
 }
@@ -48,22 +48,6 @@ pub(crate) struct Lines {
     held: HashMap<u64, Held>,
     /// The tasks that may reserve slots, oldest first.
     reserving: BTreeSet<u64>,
-}
-
-fn group(limit: &Limit) -> (u32, Duration) {
-    match limit.bound() {
-        Bound::AtOnce(most) => (most, Duration::ZERO),
-        Bound::Starts { most, within } => (most, within),
-    }
-}
-
-fn limit_of(pool: &Pool, (most, within): (u32, Duration)) -> Option<Limit> {
-    let key = pool.key.as_str();
-    let limit = match pool.starts {
-        true => Limit::starts(key, most, within),
-        false => Limit::at_once(key, most),
-    };
-    limit.ok()
 }
 
 impl Lines {
@@ -199,7 +183,10 @@ impl Tasks {
     fn put(&mut self, limit: &Limit, place: Place, reported: Reported) {
         match reported.report {
             Report::Silent => {
-                self.silent.entry(group(limit)).or_default().insert(place);
+                self.silent
+                    .entry(numbers(limit).0)
+                    .or_default()
+                    .insert(place);
             }
             _ => {
                 let at = (reported.from, place.order);
@@ -211,11 +198,11 @@ impl Tasks {
     fn take(&mut self, held: &Held) {
         self.reported
             .remove(&(held.reported.from, held.place.order));
-        let group = group(&held.limit);
-        if let Some(silent) = self.silent.get_mut(&group) {
+        let (most, _) = numbers(&held.limit);
+        if let Some(silent) = self.silent.get_mut(&most) {
             silent.remove(&held.place);
             if silent.is_empty() {
-                self.silent.remove(&group);
+                self.silent.remove(&most);
             }
         }
     }
@@ -274,10 +261,8 @@ impl<F: Fn(&Limit, bool) -> Free> Line for InMemory<'_, F> {
     type Error = Infallible;
 
     fn limits(&mut self) -> Result<Vec<Limit>, Infallible> {
-        let groups = self.line.silent.keys();
-        Ok(groups
-            .filter_map(|group| limit_of(self.pool, *group))
-            .collect())
+        let numbers = self.line.silent.keys();
+        Ok(numbers.filter_map(|most| self.pool.limit(*most)).collect())
     }
 
     fn fresh(&mut self, fresh: &Fresh) -> Result<u32, Infallible> {
@@ -314,7 +299,7 @@ impl<F: Fn(&Limit, bool) -> Free> Line for InMemory<'_, F> {
     }
 
     fn first(&mut self, limit: &Limit) -> Result<Option<Place>, Infallible> {
-        let silent = self.line.silent.get(&group(limit));
+        let silent = self.line.silent.get(&numbers(limit).0);
         Ok(silent.and_then(|silent| silent.first().copied()))
     }
 

@@ -1,13 +1,13 @@
 //! [`Usage`]: the limits that tasks use at present, for operators.
 
+use std::collections::BTreeMap;
 #[cfg(feature = "etcd")]
 use std::collections::HashMap;
-use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use windlass_statemachine::{Bound, Limit};
+use windlass_statemachine::Limit;
 
-use super::{Pool, Taken, Used, free};
+use super::{Pool, Taken, Used, free, numbers};
 use crate::store::{LimitForm, LimitUse};
 
 /// The slots in use and the lines of a namespace, as read from a store.
@@ -18,34 +18,24 @@ pub(crate) struct Usage {
 
 #[derive(Debug, Default)]
 struct InUse {
-    /// The limit with the greatest number; among equal ones, the one with the longest period.
+    /// The limit with the greatest number.
     limit: Option<Limit>,
-    /// The longest period for which a slot was taken.
-    within: Duration,
     used: Used,
     waiting: u64,
 }
 
-fn numbers(limit: &Limit) -> (u32, Duration) {
-    match limit.bound() {
-        Bound::AtOnce(most) => (most, Duration::ZERO),
-        Bound::Starts { most, within } => (most, within),
-    }
-}
-
 impl Usage {
-    /// Counts a slot in use. A slot of a limit on starts was taken for the period `within`.
-    pub(crate) fn slot(&mut self, pool: Pool, slot: u32, taken: Taken, within: Duration) {
+    /// Counts a slot in use.
+    pub(crate) fn slot(&mut self, pool: Pool, slot: u32, taken: Taken) {
         let pool = self.pools.entry(pool).or_default();
         pool.used.insert(slot, taken);
-        pool.within = pool.within.max(within);
     }
 
     /// Records a limit of a task that is claimed or waits in a line, as the task declares it. Of equal ones it keeps one whose
     /// key comes from a template, because that says where the key comes from.
     pub(crate) fn limit(&mut self, limit: &Limit) {
         let pool = self.pools.entry(Pool::of(limit)).or_default();
-        let rank = |limit: &Limit| (numbers(limit), limit.template().is_some());
+        let rank = |limit: &Limit| (numbers(limit).0, limit.template().is_some());
         if pool.limit.as_ref().map(rank) < Some(rank(limit)) {
             pool.limit = Some(limit.clone());
         }
@@ -93,7 +83,9 @@ impl Usage {
 
 impl InUse {
     fn counted(self, pool: Pool, now: Timestamp) -> LimitUse {
-        let within = SignedDuration::try_from(self.within).ok();
+        let within = pool
+            .within
+            .and_then(|within| SignedDuration::try_from(within).ok());
         let counts = |taken: &&Taken| taken.over(within, now).is_none_or(|over| over > now);
         let taken = self.used.values().filter(counts).count();
         let next = self.limit.as_ref().and_then(|limit| {
@@ -102,10 +94,11 @@ impl InUse {
         });
         LimitUse {
             key: pool.key,
-            form: match pool.starts {
-                true => LimitForm::Starts,
-                false => LimitForm::AtOnce,
+            form: match pool.within {
+                Some(_) => LimitForm::Starts,
+                None => LimitForm::AtOnce,
             },
+            within: pool.within,
             limit: self.limit,
             taken: u32::try_from(taken).unwrap_or(u32::MAX),
             waiting: self.waiting,
@@ -116,33 +109,36 @@ impl InUse {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
     }
 
-    fn pool(key: &str, starts: bool) -> Pool {
+    const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
+
+    fn pool(key: &str, within: Option<Duration>) -> Pool {
         let key = key.to_owned();
-        Pool { key, starts }
+        Pool { key, within }
     }
 
     #[test]
     fn a_limit_is_listed_while_it_has_a_slot_in_use_or_a_line() {
-        let minute = Duration::from_secs(60);
         let mut usage = Usage::default();
         let held = Limit::at_once("held", 3).unwrap();
-        usage.slot(pool("held", false), 0, Taken::Held, Duration::ZERO);
-        usage.slot(pool("held", false), 4, Taken::Held, Duration::ZERO);
+        usage.slot(pool("held", None), 0, Taken::Held);
+        usage.slot(pool("held", None), 4, Taken::Held);
         usage.limit(&Limit::at_once("held", 2).unwrap());
         usage.limit(&held);
         usage.limit(&Limit::at_once("held", 1).unwrap());
         usage.limit(&Limit::at_once("idle", 1).unwrap());
-        usage.slot(pool("over", true), 0, Taken::Began(at(10)), minute);
-        usage.slot(pool("ended", true), 0, Taken::Began(at(50)), minute);
-        let rate = Limit::starts("rate", 2, minute).unwrap();
-        usage.slot(pool("rate", true), 0, Taken::Began(at(20)), minute);
-        usage.slot(pool("rate", true), 1, Taken::Began(at(30)), minute);
+        usage.slot(pool("over", MINUTE), 0, Taken::Began(at(10)));
+        usage.slot(pool("ended", MINUTE), 0, Taken::Began(at(50)));
+        let rate = Limit::starts("rate", 2, Duration::from_secs(60)).unwrap();
+        usage.slot(pool("rate", MINUTE), 0, Taken::Began(at(20)));
+        usage.slot(pool("rate", MINUTE), 1, Taken::Began(at(30)));
         usage.waiting(&rate, 7);
         let listed = usage.list(at(70));
         let shown: Vec<_> = listed

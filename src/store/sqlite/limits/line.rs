@@ -9,36 +9,35 @@ use jiff::Timestamp;
 use rusqlite::{Connection, Row};
 use windlass_statemachine::Limit;
 
-use super::{limit, numbers, reserve, used};
+use super::{most, pool_at, reserve, used, within};
 use crate::store::{
     rules::limits::{
-        self, Free,
+        self, Free, Pool,
         lines::{self, Advance, Fresh, Place, Report, Reported, Waiting, When},
     },
     sqlite::{
         batch::{Batch, Sql},
         codes::{Log, micros, time},
-        texts::Text,
     },
 };
 
 /// The line of a pool in the file.
 struct InFile<'a, 'c> {
     batch: &'a mut Batch<'c>,
-    pool: &'a (String, bool),
+    pool: &'a Pool,
 }
 
 /// Counts the rows of [`Fresh::includes`]. Each range reads only the index; the second one is empty unless a clock was
 /// ahead.
 const FRESH: &str = "SELECT (SELECT count(*) FROM windlass_held
-    WHERE key = ?1 AND starts = ?2 AND report > 0 AND since > ?3 AND since <= ?4)
+    WHERE key = ?1 AND within = ?2 AND report > 0 AND since > ?3 AND since <= ?4)
     + (SELECT count(*) FROM windlass_held
-    WHERE key = ?1 AND starts = ?2 AND report > 0 AND report <> 2 AND since > ?4 AND since <= ?5)";
+    WHERE key = ?1 AND within = ?2 AND report > 0 AND report <> 2 AND since > ?4 AND since <= ?5)";
 
 /// The last of these rows with a lower priority than `?6`.
 const LAST_FRESH: &str =
-    "SELECT priority, due, n, most, within FROM windlass_held INDEXED BY windlass_held_by_priority
-    WHERE key = ?1 AND starts = ?2 AND report > 0 AND priority < ?6
+    "SELECT priority, due, n, most FROM windlass_held INDEXED BY windlass_held_by_priority
+    WHERE key = ?1 AND within = ?2 AND report > 0 AND priority < ?6
     AND since > ?3 AND since <= iif(report = 2, ?4, ?5)
     ORDER BY priority, due DESC, n DESC LIMIT 1";
 
@@ -59,47 +58,31 @@ pub(super) fn reported(row: &Row<'_>, first: usize) -> Sql<Reported> {
     Ok(Reported { report, from })
 }
 
-/// Finds the next limit in a line: with the same number and a longer period, or with a greater number.
-const NEXT_LIMIT: [&str; 2] = [
-    "SELECT most, within FROM windlass_held
-     WHERE key = ?1 AND starts = ?2 AND report = 0 AND most = ?3 AND within > ?4 ORDER BY within LIMIT 1",
-    "SELECT most, within FROM windlass_held
-     WHERE key = ?1 AND starts = ?2 AND report = 0 AND most > ?3 AND ?4 IS NOT NULL
-     ORDER BY most, within LIMIT 1",
-];
+/// Finds the next greater number of a limit in a line.
+const NEXT_NUMBER: &str = "SELECT most FROM windlass_held
+     WHERE key = ?1 AND within = ?2 AND report = 0 AND most > ?3 ORDER BY most LIMIT 1";
 
 impl lines::Line for InFile<'_, '_> {
     type Error = rusqlite::Error;
 
     fn limits(&mut self) -> Sql<Vec<Limit>> {
-        let (key, starts) = self.pool;
-        let (mut found, mut after) = (Vec::new(), (0_u32, -1_i64));
-        // One step for each limit, however many tasks there are.
+        let (mut found, mut after) = (Vec::new(), 0_u32);
+        // One step for each number, however many tasks there are.
         loop {
-            let mut next = None;
-            // Two ranges of the index, because for `(most, within) > (?3, ?4)` SQLite would read every task
-            // of the limit.
-            for range in NEXT_LIMIT {
-                let values = (key, starts, after.0, after.1);
-                let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-                next = self.batch.first(range, values, row)?;
-                if next.is_some() {
-                    break;
-                }
-            }
+            let values = (&self.pool.key, within(self.pool), after);
+            let next = self.batch.first(NEXT_NUMBER, values, |row| row.get(0))?;
             let Some(next) = next else { return Ok(found) };
             after = next;
-            found.extend(limit(key.clone(), *starts, next));
+            found.extend(self.pool.limit(next));
         }
     }
 
     fn fresh(&mut self, fresh: &Fresh) -> Sql<u32> {
-        let (key, starts) = self.pool;
         let count = self.batch.first(
             FRESH,
             (
-                key,
-                starts,
+                &self.pool.key,
+                within(self.pool),
                 micros(fresh.after),
                 micros(fresh.now),
                 micros(fresh.ahead),
@@ -110,48 +93,45 @@ impl lines::Line for InFile<'_, '_> {
     }
 
     fn last_fresh(&mut self, fresh: &Fresh, below: i32) -> Sql<Option<(Limit, Place)>> {
-        let (key, starts) = self.pool;
         let last = self.batch.first(
             LAST_FRESH,
             (
-                key,
-                starts,
+                &self.pool.key,
+                within(self.pool),
                 micros(fresh.after),
                 micros(fresh.now),
                 micros(fresh.ahead),
                 below,
             ),
-            |row| Ok((place(row)?, (row.get(3)?, row.get(4)?))),
+            |row| Ok((place(row)?, row.get(3)?)),
         )?;
-        Ok(last.and_then(|(place, numbers)| Some((limit(key.clone(), *starts, numbers)?, place))))
+        Ok(last.and_then(|(place, most)| Some((self.pool.limit(most)?, place))))
     }
 
     fn reported(&mut self, now: Timestamp) -> Sql<u32> {
-        let (key, starts) = self.pool;
         let count = self.batch.first(
             "SELECT count(*) FROM windlass_held
-             WHERE key = ?1 AND starts = ?2 AND (report = 1 OR report = 2 AND since <= ?3)",
-            (key, starts, micros(now)),
+             WHERE key = ?1 AND within = ?2 AND (report = 1 OR report = 2 AND since <= ?3)",
+            (&self.pool.key, within(self.pool), micros(now)),
             |row| row.get(0),
         )?;
         Ok(count.unwrap_or(0))
     }
 
     fn advance(&mut self, now: Timestamp) -> Sql<Option<Advance>> {
-        let (key, starts) = self.pool;
-        if !starts {
+        if self.pool.within.is_none() {
             return Ok(None);
         }
         let advance = self.batch.first(
-            "SELECT priority, due, n, most, within, since FROM windlass_held
-             WHERE key = ?1 AND starts = ?2 AND report > 0 AND report = 2 AND since > ?3
+            "SELECT priority, due, n, most, since FROM windlass_held
+             WHERE key = ?1 AND within = ?2 AND report > 0 AND report = 2 AND since > ?3
              ORDER BY since DESC LIMIT 1",
-            (key, starts, micros(now)),
-            |row| Ok((place(row)?, (row.get(3)?, row.get(4)?), row.get(5)?)),
+            (&self.pool.key, within(self.pool), micros(now)),
+            |row| Ok((place(row)?, row.get(3)?, row.get(4)?)),
         )?;
-        Ok(advance.and_then(|(place, numbers, since)| {
+        Ok(advance.and_then(|(place, most, since)| {
             Some(Advance {
-                limit: limit(key.clone(), *starts, numbers)?,
+                limit: self.pool.limit(most)?,
                 place,
                 until: time(since),
             })
@@ -159,12 +139,11 @@ impl lines::Line for InFile<'_, '_> {
     }
 
     fn first(&mut self, limit: &Limit) -> Sql<Option<Place>> {
-        let (starts, most, within) = numbers(limit);
         self.batch.first(
             "SELECT priority, due, n FROM windlass_held
-             WHERE key = ?1 AND starts = ?2 AND report = 0 AND most = ?3 AND within = ?4
+             WHERE key = ?1 AND within = ?2 AND report = 0 AND most = ?3
              ORDER BY priority DESC, due, n LIMIT 1",
-            (limit.key(), starts, most, within),
+            (&self.pool.key, within(self.pool), most(limit)),
             place,
         )
     }
@@ -182,16 +161,15 @@ impl lines::Line for InFile<'_, '_> {
         let Some(reserver) = reserve::reserver(self.batch)? else {
             return Ok(None);
         };
-        let (key, starts) = self.pool;
         let waiting = self.batch.first(
-            "SELECT priority, due, n, most, within, report, since FROM windlass_held
-             WHERE n = ?1 AND key = ?2 AND starts = ?3",
-            (reserver.order as i64, key, starts),
-            |row| Ok((place(row)?, (row.get(3)?, row.get(4)?), reported(row, 5)?)),
+            "SELECT priority, due, n, most, report, since FROM windlass_held
+             WHERE n = ?1 AND key = ?2 AND within = ?3",
+            (reserver.order as i64, &self.pool.key, within(self.pool)),
+            |row| Ok((place(row)?, row.get(3)?, reported(row, 4)?)),
         )?;
-        Ok(waiting.and_then(|(place, numbers, reported)| {
+        Ok(waiting.and_then(|(place, most, reported)| {
             Some(Waiting {
-                limit: limit(key.clone(), *starts, numbers)?,
+                limit: self.pool.limit(most)?,
                 place,
                 reported,
             })
@@ -214,7 +192,7 @@ impl lines::Line for InFile<'_, '_> {
     }
 }
 
-pub(super) fn refill(batch: &mut Batch<'_>, pool: &(String, bool), when: When) -> Sql<()> {
+pub(super) fn refill(batch: &mut Batch<'_>, pool: &Pool, when: When) -> Sql<()> {
     lines::refill(&mut InFile { batch, pool }, when)
 }
 
@@ -222,9 +200,7 @@ pub(super) fn refill(batch: &mut Batch<'_>, pool: &(String, bool), when: When) -
 pub(super) fn release(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
     reserve::changed(batch);
     for limit in reserve::limits_of(batch, n)? {
-        let (starts, ..) = numbers(&limit);
-        let pool = (limit.key().to_owned(), starts);
-        refill(batch, &pool, When::changed(batch.now))?;
+        refill(batch, &Pool::of(&limit), When::changed(batch.now))?;
     }
     Ok(())
 }
@@ -238,15 +214,15 @@ fn give_up(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
 /// Selects the lines of `Lines::stuck` in `rules/limits/lines_in_memory`: lines with silent tasks in which no node has
 /// claimed the reported ones, and lines in which a task is reported in advance for a time that only a wrong clock can
 /// have produced.
-const STUCK: &str = "SELECT DISTINCT key, starts FROM windlass_held h WHERE report > 0
+const STUCK: &str = "SELECT DISTINCT key, within FROM windlass_held h WHERE report > 0
      AND (report = 2 AND since > ?2
-         OR EXISTS (SELECT 1 FROM windlass_held i WHERE i.key = h.key AND i.starts = h.starts AND i.report = 0))
-     AND NOT EXISTS (SELECT 1 FROM windlass_held i WHERE i.key = h.key AND i.starts = h.starts AND i.report > 0
-         AND i.since > ?1 AND i.since <= iif(i.report = 1, ?3, ?2 + 2 * i.within / 1000))";
+         OR EXISTS (SELECT 1 FROM windlass_held i WHERE i.key = h.key AND i.within = h.within AND i.report = 0))
+     AND NOT EXISTS (SELECT 1 FROM windlass_held i WHERE i.key = h.key AND i.within = h.within AND i.report > 0
+         AND i.since > ?1 AND i.since <= iif(i.report = 1, ?3, ?2 + 2000 * i.within))";
 
 /// Selects reported tasks that may reserve slots and that no node claims.
 const UNCLAIMED: &str = "SELECT n FROM windlass_held WHERE turns >= 3 AND report > 0
-     AND NOT (since > ?1 AND since <= iif(report = 1, ?3, ?2 + 2 * within / 1000))";
+     AND NOT (since > ?1 AND since <= iif(report = 1, ?3, ?2 + 2000 * within))";
 
 /// Returns the parameters of [`STUCK`].
 fn stuck(now: Timestamp) -> [i64; 3] {
@@ -286,9 +262,7 @@ fn look_at_lines(batch: &mut Batch<'_>) -> Sql<()> {
     for n in unclaimed {
         give_up(batch, n)?;
     }
-    let pools: Vec<(String, bool)> = batch.all(STUCK, stuck(batch.now), |row| {
-        Ok((row.get(0).map(Text::of)?, row.get(1)?))
-    })?;
+    let pools: Vec<Pool> = batch.all(STUCK, stuck(batch.now), |row| pool_at(row, 0))?;
     for pool in pools {
         refill(batch, &pool, When::stuck(batch.now))?;
     }
@@ -309,23 +283,17 @@ mod tests {
         schema::make(&mut conn, "memory").unwrap_or_else(|_| panic!("no schema"));
         conn.execute_batch(
             "WITH RECURSIVE line (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM line WHERE n < 3000)
-             INSERT INTO windlass_held (n, key, starts, most, within, priority, due, report, since)
-             SELECT n, 'k', 0, 1 + n % 3, 0, 0, NULL, 0, 0 FROM line",
+             INSERT INTO windlass_held (n, key, within, most, priority, due, report, since)
+             SELECT n, 'k', 0, 1 + n % 3, 0, NULL, 0, 0 FROM line",
         )
         .unwrap();
-        let mut after = (0_u32, -1_i64);
-        let (mut found, mut steps) = (Vec::new(), 0);
-        while let Some(next) = NEXT_LIMIT.iter().find_map(|range| {
-            let mut range = conn.prepare(range).unwrap();
-            let values = ("k", false, after.0, after.1);
-            let row = range.query_row(values, |row| Ok((row.get(0)?, row.get(1)?)));
-            steps += range.get_status(StatementStatus::VmStep);
-            row.ok()
-        }) {
-            found.push(next);
-            after = next;
+        let mut next = conn.prepare(NEXT_NUMBER).unwrap();
+        let mut found = vec![0_u32];
+        while let Ok(most) = next.query_row(("k", 0, found[found.len() - 1]), |row| row.get(0)) {
+            found.push(most);
         }
-        assert_eq!(found, [(1, 0), (2, 0), (3, 0)]);
+        assert_eq!(found, [0, 1, 2, 3]);
+        let steps = next.get_status(StatementStatus::VmStep);
         assert!(steps < 500, "{steps}");
     }
 
@@ -345,10 +313,10 @@ mod tests {
                 .join("\n")
         };
         let fresh = plan(FRESH);
-        let covering = "USING COVERING INDEX windlass_held_reported (key=? AND starts=? AND since>? AND since<?)";
+        let covering = "USING COVERING INDEX windlass_held_reported (key=? AND within=? AND since>? AND since<?)";
         assert_eq!(fresh.matches(covering).count(), 2, "{fresh}");
         let last = plan(LAST_FRESH);
-        let range = "USING INDEX windlass_held_by_priority (key=? AND starts=? AND priority<?)";
+        let range = "USING INDEX windlass_held_by_priority (key=? AND within=? AND priority<?)";
         assert!(last.contains(range), "{last}");
     }
 }

@@ -1,12 +1,10 @@
 //! The limits that tasks use at present, for operators.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use rusqlite::Connection;
 use windlass_statemachine::{Limit, Terms};
 
-use super::limit;
+use super::pool_at;
 use crate::store::{
     LimitUse,
     rules::limits::{Pool, Taken, usage::Usage},
@@ -15,7 +13,6 @@ use crate::store::{
         codes::{micros, time},
         columns,
         errors::Stop,
-        texts::Text,
     },
 };
 
@@ -37,22 +34,16 @@ pub(in crate::store::sqlite) fn in_use(
 }
 
 fn slots(conn: &Connection, now: Timestamp, usage: &mut Usage) -> Sql<()> {
-    // `until` is one microsecond after the end of the period.
     let mut read = conn.prepare_cached(
-        "SELECT key, starts, slot, began, until - began - 1 FROM windlass_slots
+        "SELECT key, within, slot, began FROM windlass_slots
          WHERE until IS NULL OR until > ?1",
     )?;
     let mut rows = read.query([micros(now)])?;
     while let Some(row) = rows.next()? {
-        let pool = Pool {
-            key: row.get(0).map(Text::of)?,
-            starts: row.get(1)?,
-        };
+        let pool = pool_at(row, 0)?;
         let began: Option<i64> = row.get(3)?;
         let taken = began.map_or(Taken::Held, |at| Taken::Began(time(at)));
-        let within: Option<i64> = row.get(4)?;
-        let within = within.map_or(0, |within| u64::try_from(within).unwrap_or(0));
-        usage.slot(pool, row.get(2)?, taken, Duration::from_micros(within));
+        usage.slot(pool, row.get(2)?, taken);
     }
     Ok(())
 }
@@ -75,22 +66,21 @@ fn claims(conn: &Connection, usage: &mut Usage) -> Sql<()> {
 fn lines(conn: &Connection, usage: &mut Usage) -> Sql<()> {
     // A line has only the key, filled in: one of its tasks shows how it is declared.
     let mut read = conn.prepare_cached(
-        "SELECT h.key, h.starts, h.most, h.within, h.tasks, t.terms
-         FROM (SELECT key, starts, most, within, count(*) AS tasks, min(n) AS n
-               FROM windlass_held GROUP BY 1, 2, 3, 4) h
+        "SELECT h.key, h.within, h.most, h.tasks, t.terms
+         FROM (SELECT key, within, most, count(*) AS tasks, min(n) AS n
+               FROM windlass_held GROUP BY 1, 2, 3) h
          LEFT JOIN windlass_tasks t ON t.n = h.n",
     )?;
     let mut rows = read.query(())?;
     while let Some(row) = rows.next()? {
-        let numbers = (row.get(2)?, row.get(3)?);
-        let Some(limit) = limit(row.get(0).map(Text::of)?, row.get(1)?, numbers) else {
+        let Some(limit) = pool_at(row, 0)?.limit(row.get(2)?) else {
             continue;
         };
-        let terms = columns::json::<Terms>(row, 5, "terms")?.ok().flatten();
+        let terms = columns::json::<Terms>(row, 4, "terms")?.ok().flatten();
         let declared = terms.map_or_else(Vec::new, |terms| terms.limits);
         match as_declared(&limit, &declared) {
-            Some(limit) => usage.waiting(&limit, row.get::<_, i64>(4)? as u64),
-            None => usage.waiting_for(Pool::of(&limit), row.get::<_, i64>(4)? as u64),
+            Some(limit) => usage.waiting(&limit, row.get::<_, i64>(3)? as u64),
+            None => usage.waiting_for(Pool::of(&limit), row.get::<_, i64>(3)? as u64),
         }
     }
     Ok(())

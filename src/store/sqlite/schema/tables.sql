@@ -238,12 +238,12 @@ CREATE INDEX windlass_unique_until ON windlass_unique (until);
 -- The slots of limits, by key: on tasks at once while a claim stands, on starts while they count.
 CREATE TABLE windlass_slots (
     key    TEXT NOT NULL,
-    starts INTEGER NOT NULL,  -- 1 for a limit on starts
+    within INTEGER NOT NULL,  -- the period of a limit on starts, in milliseconds; 0 for a limit on tasks at once
     slot   INTEGER NOT NULL,
     n      INTEGER,           -- the claimed task that holds the slot; NULL for a start
     began  INTEGER,           -- the time of the start
     until  INTEGER,           -- when the start no longer counts
-    PRIMARY KEY (key, starts, slot)
+    PRIMARY KEY (key, within, slot)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_slots_of ON windlass_slots (n) WHERE n IS NOT NULL;
 CREATE INDEX windlass_slots_until ON windlass_slots (until) WHERE until IS NOT NULL;
@@ -251,16 +251,15 @@ CREATE INDEX windlass_slots_until ON windlass_slots (until) WHERE until IS NOT N
 CREATE TABLE windlass_held (
     n        INTEGER PRIMARY KEY,
     key      TEXT NOT NULL,
-    starts   INTEGER NOT NULL,
+    within   INTEGER NOT NULL,  -- as in windlass_slots
     most     INTEGER NOT NULL,
-    within   INTEGER NOT NULL,  -- nanoseconds; 0 for a limit on tasks at once
     priority INTEGER NOT NULL,
     due      INTEGER,
     report   INTEGER NOT NULL,  -- nodes see it: 0 as not claimable, 1 as it is, 2 as asleep until `since`
     since    INTEGER NOT NULL,  -- from when on a node could claim it
     turns    INTEGER NOT NULL DEFAULT 0  -- how often its turn came while another of its limits was full
 ) STRICT;
-CREATE INDEX windlass_held_silent ON windlass_held (key, starts, most, within, priority DESC, due, n) WHERE report = 0;
-CREATE INDEX windlass_held_reported ON windlass_held (key, starts, since, report) WHERE report > 0;
-CREATE INDEX windlass_held_by_priority ON windlass_held (key, starts, priority) WHERE report > 0;
+CREATE INDEX windlass_held_silent ON windlass_held (key, within, most, priority DESC, due, n) WHERE report = 0;
+CREATE INDEX windlass_held_reported ON windlass_held (key, within, since, report) WHERE report > 0;
+CREATE INDEX windlass_held_by_priority ON windlass_held (key, within, priority) WHERE report > 0;
 CREATE INDEX windlass_held_reserving ON windlass_held (n) WHERE turns >= 3;

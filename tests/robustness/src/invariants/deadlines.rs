@@ -25,6 +25,9 @@ use crate::{
 /// How long after a deadline a parked task may be live: a node claims it and writes its failure.
 const MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
+/// How far the wall clocks of a machine that were never set differ at most, in microseconds: as they were read one after the other.
+const SET: u64 = 10_000;
+
 /// How much the stored time of a change may be rounded down.
 const ROUNDED: SignedDuration = SignedDuration::from_millis(1);
 
@@ -51,11 +54,12 @@ pub(super) fn check(world: &World) -> Found {
     let runs = first_runs(world);
     let retried = |change: &Change| change.what == ChangeKind::Retried;
     let has_wrong_clocks = world.has_wrong_clocks();
+    let were_clocks_set = world.had_clocks_wrong_by(SET);
     for (id, subject) in world.subjects.iter().filter(|(_, s)| has_deadline(s)) {
         if has_wrong_clocks {
             continue;
         }
-        let mut wrong = failed_wrongly(subject);
+        let mut wrong = failed_wrongly(subject, were_clocks_set);
         if !subject.history.iter().any(retried) {
             wrong.extend(completed_late(world, subject));
             if let Some(run) = runs.get(id) {
@@ -164,7 +168,8 @@ fn completed_late(world: &World, subject: &Subject) -> Option<String> {
 }
 
 /// A failure for a deadline that is not one of the task, or before it.
-fn failed_wrongly(subject: &Subject) -> Vec<String> {
+/// A failure for a deadline that it does not have, or before the deadline.
+fn failed_wrongly(subject: &Subject, were_clocks_set: bool) -> Vec<String> {
     let Some(text) = missed(subject) else {
         return Vec::new();
     };
@@ -174,8 +179,9 @@ fn failed_wrongly(subject: &Subject) -> Vec<String> {
     let failed = subject.history.iter().rev().find(
         |change| matches!(change.what, ChangeKind::Moved { to, .. } if to == StateKind::Failed),
     );
+    let state = subject.record.state.as_ref().ok();
     // The clock of its node may have been set back between its decision and its write.
-    let since = subject.record.state.as_ref().map(|state| state.since);
+    let since = state.map(|state| state.since).filter(|_| were_clocks_set);
     let at = |change: &Change| since.map_or(change.at, |since| since.max(change.at));
     let early = failed.filter(|change| at(change) + ROUNDED < deadline);
     let early = early.map(|change| format!("it failed at {}: {text}", change.at));
@@ -275,6 +281,16 @@ mod tests {
         caught(check(&fails(99, text)), "it failed at 1970-01-01T00:01:39Z");
         let other = "did not end by 1970-01-01T00:01:41Z";
         caught(check(&fails(101, other)), "it has no such deadline");
+        // The time of a change before that of its decision is right only where a clock was set back.
+        let mut world = fails(99, text);
+        let task = world.subjects.get_mut("t").unwrap();
+        task.record.state.as_mut().unwrap().since = at(101);
+        caught(check(&world), "it failed at 1970-01-01T00:01:39Z");
+        let wall = 50_200_000;
+        world
+            .witness
+            .push(line(50_000_000, 7, Said::Clock { wall }));
+        holds(check(&world));
     }
 
     #[test]

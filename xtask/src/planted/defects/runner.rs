@@ -16,11 +16,18 @@ pub(super) const DEFECTS: &[Defect] = &[
     found(
         "own-claim-taken-for-anothers",
         "A claim whose answer was lost appeared in the list after a broken watch",
-        &[within(
-            EVENTS,
-            "let own = ⟨self.is_own(&view) && (fits || deferred.is_none())⟩;",
-            "false",
-        )],
+        &[
+            within(
+                EVENTS,
+                "let own = ⟨self.is_own(&view) && (fits || deferred.is_none())⟩;",
+                "false",
+            ),
+            within(
+                EVENTS,
+                "if ⟨!self.claiming.is_unanswered(&view.id)⟩ {",
+                "true",
+            ),
+        ],
     ),
     found(
         "own-claim-reported-before-its-answer",

@@ -260,17 +260,18 @@ fn a_task_of_a_higher_priority_takes_the_place_of_one_just_reported() {
 
 #[test]
 fn the_limit_whose_slot_is_free_first_is_reported_in_advance() {
-    let (long, short) = (rate(1, 3600), rate(1, 5));
-    let pool = Pool::of(&long);
+    let (one, two) = (rate(1, 3600), rate(2, 3600));
+    let pool = Pool::of(&one);
     let mut lines = Lines::default();
-    lines.join(&long, Place::new(7, Some(at(0)), 1));
+    lines.join(&one, Place::new(7, Some(at(0)), 1));
     let hour = 3_600_000;
+    // The second slot is free before the first one.
     let free = |limit: &Limit, _: bool| {
-        let until = if *limit == rate(1, 5) { 5_000 } else { hour };
+        let until = if *limit == rate(2, 3600) { 5_000 } else { hour };
         full_until(until)(limit, false)
     };
     assert_eq!(lines.refill(&pool, When::changed(at(0)), free), [1]);
-    lines.join(&short, place(2));
+    lines.join(&two, place(2));
     assert_eq!(lines.refill(&pool, When::changed(at(1)), free), [1, 2]);
     assert_eq!(lines.get(1).unwrap().report(), Report::Silent);
     assert_eq!(lines.get(2).unwrap().report(), Report::At(at(5_000)));

@@ -32,8 +32,8 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn limit(is_short: bool) -> Limit {
-    rate(1, if is_short { 5 } else { 3600 })
+fn limit(is_small: bool) -> Limit {
+    rate(if is_small { 1 } else { 2 }, 3600)
 }
 
 proptest! {
@@ -46,8 +46,8 @@ proptest! {
         let (mut now, mut free) = (at(0), 1);
         for event in events {
             match event {
-                Event::Join { priority, order, limit: is_short } => {
-                    lines.join(&limit(is_short), Place::new(priority, Some(at(0)), order));
+                Event::Join { priority, order, limit: is_small } => {
+                    lines.join(&limit(is_small), Place::new(priority, Some(at(0)), order));
                 }
                 Event::Leave(order) => drop(lines.leave(order)),
                 Event::Clock(millis) => now = at(millis),
@@ -58,7 +58,7 @@ proptest! {
         // The clock is right from now on, and no slot is free.
         let now = at(1_000);
         let full = |limit: &Limit, _: bool| full_until(match limit.bound() {
-            Bound::Starts { within, .. } => 1_000 + within.as_millis() as i64 / 2,
+            Bound::Starts { most, .. } => 1_000 + 1_800_000 / i64::from(most),
             Bound::AtOnce(_) => 0,
         })(limit, false);
         for _ in 0..3 {
