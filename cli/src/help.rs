@@ -6,7 +6,7 @@ pub(crate) const AT_ONCE: &str =
 
 /// The help of `--rate`.
 pub(crate) const RATE: &str = "Start at most N tasks with this key within any DURATION, in the whole namespace. Each attempt \
-    of a task counts as one start, whether it is the first, a retry or the next run after a sleep";
+    of a task counts as one start, whether it is the first, a retry or the next run after a sleep or a pause";
 
 /// The help of `--retry`.
 pub(crate) const RETRY: &str = "Set what follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits of up to \

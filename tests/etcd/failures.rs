@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use windlass::{
     Client, NewTask, Runner, StateKind,
-    store::{Coordinator, Error, Event, Registry},
+    store::{Coordinator, Error, Event, NodeStatus, Registry},
 };
 
 use windlass_etcd_cluster::Proxy;
@@ -279,4 +279,23 @@ async fn a_full_quota_is_reported_and_overcome() {
         .await;
     }
     node.shutdown().await;
+}
+
+/// Regression: a node whose registration was deleted while its watch began renewed its lease for ever: each of its claims was
+/// refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_finds_no_registration_ends_the_lease() {
+    let server = Server::start();
+    let store = connect(&server.url("ns")).await;
+    store.submit(vec![task("a")]).await.remove(0).unwrap();
+    let spec = spec("n");
+    let lease = store.join(&spec, secs(60)).await.unwrap();
+    let mut etcd = raw(&server.endpoint()).await;
+    etcd.delete("/ns/nodes/n/_metafora", None).await.unwrap();
+    let status = NodeStatus::default();
+    store.renew(&lease, &status).await.unwrap();
+    let claimed = store.claim(&lease, vec!["a".parse().unwrap()]).await;
+    assert!(matches!(claimed[0], Err(Error::Fenced(_))), "{claimed:?}");
+    let renewed = store.renew(&lease, &status).await;
+    assert!(matches!(renewed, Err(Error::Fenced(_))), "{renewed:?}");
 }

@@ -34,7 +34,7 @@ pub struct Config {
     /// Whether states name the run during which they were written ([`TaskState::run`]): for handlers of remote
     /// workers, whose machine another server may continue.
     pub named_runs: bool,
-    /// Whether each attempt has a claim of its own: the claim ends with a failed attempt and with each sleep, however
+    /// Whether each attempt has a claim of its own: the claim ends with a failed attempt, and with each sleep and pause, however
     /// short. For tasks with a [limit on starts](crate::Limit::starts), which counts claims.
     pub claim_per_attempt: bool,
 }

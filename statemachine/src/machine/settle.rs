@@ -67,7 +67,12 @@ impl Machine {
             let _ = draft.apply(&Message::release(), None, env);
         }
         if self.config.claim_per_attempt {
-            let ends = |to| matches!(to, StateKind::Fault | StateKind::Sleeping);
+            // A pause before the first run of the claim has ended no attempt.
+            let ends = |to| match to {
+                StateKind::Fault | StateKind::Sleeping => true,
+                StateKind::Paused => self.has_run,
+                _ => false,
+            };
             self.attempted |= draft.steps.iter().any(|step| ends(step.to));
         }
         draft.drop_claim |= match draft.state.status {

@@ -149,7 +149,11 @@ impl Claimer {
     ) -> Option<Answer> {
         let (looked, shared) = match read {
             Ok((looked, shared)) if looked.node == Some(number(lease.id)) => (looked, shared),
-            Ok(_) => return Some(Err(Error::lease_fenced(&lease.node))),
+            Ok(_) => {
+                // The lease may still exist: somebody deleted the key of its node. The node joins again.
+                self.leases.claims.lost(lease.id);
+                return Some(Err(Error::lease_fenced(&lease.node)));
+            }
             Err(fault) => return Some(Err(fault.into_error(OPERATION))),
         };
         let claimable = match self.claimable(lease, id, looked, &shared).await {

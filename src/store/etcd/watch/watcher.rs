@@ -285,6 +285,12 @@ impl NodeWatch {
             seen,
         } = list(&self.by.reader, &self.by.claims, self.lease.id, &self.kinds).await?;
         let keys = &self.by.reader.keys;
+        let (own, lease) = (keys.registration(&self.lease.node), number(self.lease.id));
+        let is_own = |kv: &KeyValue| kv.key() == own.as_bytes() && kv.lease() == lease;
+        if !nodes.iter().any(is_own) {
+            // The key was deleted since this watch last looked for it. No event of the watch follows.
+            return Err(StreamEnd::Over);
+        }
         let reported = nodes.iter().filter_map(|kv| registrations::read(keys, kv));
         let (watch, reported) = (self.lease.id, reported.collect());
         self.by

@@ -63,3 +63,28 @@ fn signals_wait_for_the_claim_of_the_next_attempt() {
     assert_eq!(out, ["write runnable: error run; drop"]);
     assert_eq!(rig.stored(), ["done runnable"]);
 }
+
+/// The run after a pause counts, also when the pause and the command that ended it were applied in one write.
+#[test]
+fn a_run_after_a_pause_has_a_claim_of_its_own() {
+    let mut rig = rig(TaskState::new(t0()), Retry::default());
+    rig.begin();
+    rig.command(Command::Pause);
+    rig.command(Command::Run);
+    let out = rig.returned(Message::pause());
+    let applied = "1 applied runnable paused; 2 applied paused runnable";
+    let write = format!("write runnable: pause#1 run#2; {applied}; drop");
+    assert_eq!(out, ["disarm grace".to_owned(), write]);
+    assert_eq!(rig.stored(), ["done runnable"]);
+}
+
+#[test]
+fn a_pause_before_the_first_run_of_a_claim_ends_no_attempt() {
+    let mut rig = rig(TaskState::new(t0()), Retry::default());
+    rig.command(Command::Pause);
+    rig.command(Command::Run);
+    let applied = "1 applied runnable paused; 2 applied paused runnable";
+    let write = format!("write runnable: pause#1 run#2; {applied}");
+    assert_eq!(rig.begin(), [write]);
+    assert_eq!(rig.stored(), ["start 1"]);
+}
