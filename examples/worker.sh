@@ -36,7 +36,7 @@ request() { # WHAT BODY: sends an exchange or a report; in the body, `.` is the 
         "{seq: \$seq, settled: (\$seq - 1)} + $2")"
 }
 start() { # Starts the run of the answer, if it has one.
-    run=$(jq -c '.claims[0] // empty' "$answer") && [ -n "$run" ] || return 0
+    run=$(jq -c '.claims[0] // empty' "$answer") && [ -n "$run" ] && [ "$(clock)" -lt $((renewed + lasts)) ] || return 0
     stop # Of an earlier run, which this one replaces.
     held=$(printf %s "$run" | jq -c '{id, fence, run, n, took: 0}') && rm -f "$dir/code"
     printf %s "$run" | jq -c .props >"$dir/props"

@@ -240,7 +240,7 @@ impl SelectArgs {
 }
 
 /// Reads tasks. Reports unreadable ones, and returns the exit code of the last.
-async fn read(client: &Client, ids: Vec<TaskId>) -> (Vec<TaskRecord>, Exit) {
+pub(crate) async fn read(client: &Client, ids: Vec<TaskId>) -> (Vec<TaskRecord>, Exit) {
     let (mut records, mut exit) = (Vec::new(), Exit::Ok);
     for id in ids {
         match client.get(&id).await {

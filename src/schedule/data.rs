@@ -101,6 +101,9 @@ pub(crate) struct Data {
     /// Whether the times of the present pause will be decided, rather than skipped.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) catches_up: bool,
+    /// The end of the pause whose times are being decided: those that were due by then were missed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) missed_to: Option<Timestamp>,
     /// The starts of machines that are to submit a run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) boots: Vec<Timestamp>,
@@ -157,6 +160,7 @@ impl Data {
             note: None,
             resumed: Some(0),
             catches_up: false,
+            missed_to: None,
             spec: None,
             ..self
         }

@@ -33,20 +33,24 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// Returns the times that are due at `now`.
-    pub(crate) fn new(times: &Times, mut cursor: Cursor, now: Timestamp) -> Self {
+    /// Returns the times that are due at `now`. Those that were due by `missed_to` were missed, however long ago that is.
+    pub(crate) fn new(
+        times: &Times,
+        mut cursor: Cursor,
+        (now, missed_to): (Timestamp, Option<Timestamp>),
+    ) -> Self {
         let missed = &times.spec().missed;
         let within = missed.within.0;
         let mut found = Self::default();
         // Only under `last`, once a time is late: the newest time so far, and whether it is late.
-        let mut newest = found.pass_missed(times, &mut cursor, now);
+        let mut newest = found.pass_missed(times, &mut cursor, (now, missed_to));
         for looked in 1.. {
             let Some((nominal, age)) = next(times, cursor, now) else {
                 break;
             };
             cursor = nominal.into();
             found.last = Some(nominal);
-            let late = age > LATE_AFTER;
+            let late = age > LATE_AFTER || missed_to.is_some_and(|to| times.due(nominal) <= to);
             match missed.run {
                 // The run would miss its deadline at once.
                 _ if times.within().has_passed(nominal, now) => found.miss(nominal),
@@ -80,7 +84,7 @@ impl Due {
         &mut self,
         times: &Times,
         cursor: &mut Cursor,
-        now: Timestamp,
+        (now, missed_to): (Timestamp, Option<Timestamp>),
     ) -> Option<(Timestamp, bool)> {
         let missed = &times.spec().missed;
         // Every time before the returned one was due more than `age` ago.
@@ -88,7 +92,10 @@ impl Due {
             let since = age.saturating_add(times.delay());
             before(now.checked_sub(since).unwrap_or(Timestamp::MIN))
         };
+        // The same for the times before the end of a pause.
+        let paused = missed_to.and_then(|to| to.checked_sub(times.delay()).ok());
         let late = older_than(LATE_AFTER);
+        let late = paused.map_or(late, |to| late.max(before(to)));
         let too_old = match missed.run {
             Missed::None => late,
             Missed::Last | Missed::All => older_than(missed.within.0.max(LATE_AFTER)),
@@ -173,7 +180,7 @@ mod tests {
 
     fn due(spec: &Schedule, last: &str, now: &str) -> Due {
         let times = Times::new("s", spec).unwrap();
-        Due::new(&times, at(last).into(), at(now))
+        Due::new(&times, at(last).into(), (at(now), None))
     }
 
     fn hourly() -> Schedule {
@@ -280,6 +287,27 @@ mod tests {
         ];
         assert_eq!(runs(&found), expected);
         assert_eq!(missed(&found), 3);
+    }
+
+    /// Each of them ran, whatever the schedule does with missed times: they were not a minute old.
+    #[test]
+    fn times_of_a_short_pause_that_is_caught_up_were_missed() {
+        let (last, now) = ("2030-01-01T00:00:00Z", "2030-01-01T00:00:55Z");
+        let caught_up = |missed: Missed| {
+            let spec = Schedule::new(NewTask::new("k")).cron("*/10 * * * * *");
+            let times = Times::new("s", &spec.missed(missed, 60 * MINUTE)).unwrap();
+            let pause = Some(at("2030-01-01T00:00:40Z"));
+            let found = Due::new(&times, at(last).into(), (at(now), pause));
+            (runs(&found), self::missed(&found))
+        };
+        let after = "2030-01-01T00:00:50Z".to_owned();
+        assert_eq!(caught_up(Missed::None), (vec![after.clone()], 4));
+        assert_eq!(caught_up(Missed::Last), (vec![after.clone()], 4));
+        let mut all: Vec<String> = (1..5)
+            .map(|n| format!("2030-01-01T00:00:{n}0Z late"))
+            .collect();
+        all.push(after);
+        assert_eq!(caught_up(Missed::All), (all, 0));
     }
 
     #[test]

@@ -68,8 +68,14 @@ impl Scheduler {
         if resumed != data.resumed {
             let catches_up = std::mem::take(&mut data.catches_up);
             // All commands that end a pause have the same effect.
-            if data.resumed.is_some() && !catches_up {
-                skip_passed(&mut data, &times, now, Passed::Due);
+            match catches_up {
+                true => {
+                    data.missed_to = resumed.and_then(|at| Timestamp::from_microsecond(at).ok())
+                }
+                false if data.resumed.is_some() => {
+                    skip_passed(&mut data, &times, now, Passed::Due);
+                }
+                false => {}
             }
             data.resumed = resumed;
         }

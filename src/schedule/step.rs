@@ -80,7 +80,7 @@ impl<'a> Planner<'a> {
         data.follow(runs);
         data.last = Some(cursor.last);
         data.local = cursor.local;
-        let due = Due::new(times, cursor, now);
+        let due = Due::new(times, cursor, (now, data.missed_to));
         Self {
             times,
             data,
@@ -171,6 +171,9 @@ impl<'a> Planner<'a> {
             true => Next::Again,
             false => next(times, &step.data, now),
         };
+        if step.next != Next::Again {
+            step.data.missed_to = None;
+        }
         Ok(step)
     }
 }

@@ -93,13 +93,15 @@ pub(super) async fn exchange(
         if worker.shared().is_over {
             return Err(WorkerError::Over(name));
         }
-        let (answer, ends) = {
+        let (answer, mut ends) = {
             let mut session = worker.session.lock().await;
             let answer = session.news(&service, &worker, &request);
             (answer, !session.speaks || session.exchange != request.seq)
         };
+        ends |= worker.shared().has_renewal_to_tell(worker.lease.ttl);
         let is_late = Instant::now() >= until || service.stop.is_cancelled();
         if ends || is_late || answer.drain != was_closed || !answer.is_empty() {
+            worker.shared().tells(answer.renewed_seq);
             return Ok(answer);
         }
         let _waits = Waits::new(&service, &worker);
@@ -133,6 +135,7 @@ async fn begin(
         worker: worker.clone(),
         lease: session.lease.clone(),
         seq: request.seq,
+        came: Instant::now(),
     });
     session.compare(&service, &worker, &request).await?;
     let views = service.dispatcher().take_for(&worker, service.moment());
@@ -235,7 +238,7 @@ impl Session {
         let mut answer = Exchanged::default();
         {
             let shared = worker.shared();
-            (answer.drain, answer.renewed_seq) = (shared.is_closed(), shared.renewed);
+            (answer.drain, answer.renewed_seq) = (shared.is_closed(), shared.renewed());
         }
         if self.exchange != request.seq || !self.speaks {
             return answer;

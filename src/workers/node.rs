@@ -196,7 +196,12 @@ async fn is_speaker(service: &Service, lease: &Lease) -> Result<bool, Error> {
 
 /// Renews the lease of a worker.
 async fn renew_worker(service: &Arc<Service>, renewal: Renewal) {
-    let Renewal { worker, lease, seq } = renewal;
+    let Renewal {
+        worker,
+        lease,
+        seq,
+        came,
+    } = renewal;
     let (status, answers) = {
         let mut shared = worker.shared();
         (shared.status.clone(), std::mem::take(&mut shared.answers))
@@ -220,8 +225,14 @@ async fn renew_worker(service: &Arc<Service>, renewal: Renewal) {
     }
     match renewed {
         Ok(()) => {
-            let mut shared = worker.shared();
-            shared.renewed = shared.renewed.max(seq);
+            let tells = {
+                let mut shared = worker.shared();
+                shared.is_renewed(seq, came);
+                shared.has_renewal_to_tell(worker.lease.ttl)
+            };
+            if tells {
+                worker.news.notify_waiters();
+            }
         }
         Err(Error::Fenced(_)) => service.drop_worker(&worker).await,
         Err(error) => {

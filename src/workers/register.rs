@@ -35,6 +35,7 @@ pub(super) async fn register(
     let record = joined.map_err(WorkerError::Store)?;
     let worker = service.worker(&record);
     worker.describe(&record.spec, record.status.clone());
+    worker.shared().is_registered();
     service.offers(&worker);
     let ttl_ms = record.lease.ttl.as_millis() as u64;
     Ok(Registered {

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 use super::worker::Worker;
 use crate::store::Lease;
@@ -17,6 +17,8 @@ pub(super) struct Renewal {
     pub(super) lease: Lease,
     /// The number of the exchange.
     pub(super) seq: u64,
+    /// When the exchange came.
+    pub(super) came: Instant,
 }
 
 /// The renewals that wait to be stored.

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::{sync::Notify, time::Instant};
@@ -42,8 +43,11 @@ pub(super) struct Shared {
     pub(super) answers: Vec<(NodeCommandId, String)>,
     /// How many exchanges wait for work.
     pub(super) waiting: usize,
-    /// The last exchange whose renewal is stored.
-    pub(super) renewed: u64,
+    /// The last exchange whose renewal is stored, and when it came.
+    renewed: u64,
+    renewed_at: Option<Instant>,
+    /// When the exchange came of whose renewal the worker was told last.
+    told_at: Option<Instant>,
     /// When the next look at its timers is due.
     pub(super) alarm: Option<Instant>,
     /// Whether the store has said that the lease is over.
@@ -63,6 +67,38 @@ pub(super) enum Notice {
     Refresh,
     /// A timer has fired.
     Time,
+}
+
+impl Shared {
+    /// Notes that the renewal of an exchange is stored, and when the exchange came.
+    pub(super) fn is_renewed(&mut self, seq: u64, came: Instant) {
+        if seq > self.renewed {
+            (self.renewed, self.renewed_at) = (seq, Some(came));
+        }
+    }
+
+    /// Notes that the worker is registered: its lease begins when it asked for that.
+    pub(super) fn is_registered(&mut self) {
+        self.told_at = Some(Instant::now());
+    }
+
+    /// Returns the last exchange whose renewal is stored.
+    pub(super) fn renewed(&self) -> u64 {
+        self.renewed
+    }
+
+    /// Notes that the worker is told of the renewal of an exchange.
+    pub(super) fn tells(&mut self, seq: u64) {
+        if seq == self.renewed {
+            self.told_at = self.told_at.max(self.renewed_at);
+        }
+    }
+
+    /// Returns whether an exchange ends for the news that the lease is renewed: this server has not told the worker of a
+    /// renewal for longer than exchanges usually wait. After an outage the worker may be about to stop its handlers.
+    pub(super) fn has_renewal_to_tell(&self, ttl: Duration) -> bool {
+        self.renewed_at > self.told_at && self.told_at.is_none_or(|told| told.elapsed() > ttl / 3)
+    }
 }
 
 impl Worker {

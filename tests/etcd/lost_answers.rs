@@ -224,3 +224,50 @@ async fn a_join_that_is_given_up_without_an_answer_leaves_the_name_free() {
     let lease = in_time("the join", joined).await;
     near.leave(&lease).await.unwrap();
 }
+
+/// Regression: of more commands than one write settles, the first were told that the task had ended. The claim was lost before
+/// that was stored, and the task went on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_that_are_settled_before_the_end_are_not_told_that_the_task_has_ended() {
+    let server = Server::start();
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
+    let near = connect(&server.url("ns")).await;
+    let far = connect(&proxy.url("ns")).await;
+    near.submit(vec![task("t")]).await.remove(0).unwrap();
+    let id: TaskId = "t".parse().unwrap();
+    let names = (0..130).map(|n| format!("c{n:03}"));
+    let sends = names.map(|name| {
+        let signal = Command::Signal(windlass::Signal::new("go"));
+        SendCommand::new(id.clone(), name.parse().unwrap(), signal)
+    });
+    for answer in near.send(sends.collect()).await {
+        answer.unwrap();
+    }
+    let spec = NodeSpec::new("n".parse().unwrap());
+    let lease = far.join(&spec, Duration::from_secs(30)).await.unwrap();
+    let claimed = far.claim(&lease, vec![id.clone()]).await.remove(0);
+    let commit = write(&claimed.unwrap().unwrap(), &Message::complete());
+    proxy.lose_answer_to(b"about to end");
+    let lost = async {
+        while proxy.lost_answers() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        committed = far.commit(vec![commit]) => panic!("{committed:?}"),
+        () = in_time("the first of the commands", lost) => {}
+    }
+    let first = "c000".parse().unwrap();
+    let settled = in_time("its outcome", async {
+        loop {
+            match near.command(&first).await.unwrap().outcome {
+                Some(outcome) => return outcome,
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    });
+    let reason = "the task was about to end: completed".to_owned();
+    assert_eq!(settled.await, windlass::Outcome::Rejected { reason });
+    let state = near.get(&id).await.unwrap().state.unwrap();
+    assert_eq!(state.code(), StateKind::Runnable);
+}

@@ -10,7 +10,8 @@ use windlass_server::{
 use crate::{
     exit::{Exit, Failure},
     global::Global,
-    select::{SelectArgs, count},
+    output::Output,
+    select::{SelectArgs, count, read},
     waiting::note_unhandled,
 };
 
@@ -65,6 +66,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let scope = Scope::default();
     let counted = bulk::dry_run(&client, &filter, action, &scope).await?;
     let number = count(usize::try_from(counted.tasks).unwrap_or(usize::MAX));
+    let left_out = left_out(&client, &out, (action, args.select.ids()), counted.tasks).await;
     if counted.skipping > 0 {
         out.note(format!(
             "note: {} of them sleep until a time, or wait for tasks or a signal, or did so when they were paused; a resume runs them at once",
@@ -86,7 +88,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             skipping: Some(counted.skipping).filter(|tasks| *tasks > 0),
             id,
         })?;
-        return Ok(Exit::Ok);
+        return Ok(left_out);
     }
     match id {
         Some(id) => {
@@ -105,7 +107,35 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             action.as_str()
         )),
     }
-    Ok(Exit::Ok)
+    Ok(left_out)
+}
+
+/// Reports which of the named tasks are not among the counted ones: those that are not there, and those in a state to which the
+/// action does not apply. Returns how the program ends.
+async fn left_out(
+    client: &Client,
+    out: &Output,
+    (action, ids): (BulkAction, Vec<TaskId>),
+    counted: u64,
+) -> Exit {
+    if ids.len() as u64 <= counted {
+        return Exit::Ok;
+    }
+    let (records, exit) = read(client, ids).await;
+    let states = action.states();
+    for record in &records {
+        let state = record.state.as_ref().ok().map(|state| state.code());
+        if let Some(state) = state.filter(|state| !states.is_empty() && !states.contains(state)) {
+            let (id, action) = (&record.task.id, action.as_str());
+            out.note(format!(
+                "note: '{id}' is {state}, and {action} leaves it alone"
+            ));
+        }
+    }
+    match exit {
+        Exit::Ok | Exit::NotFound if counted > 0 || !records.is_empty() => Exit::No,
+        exit => exit,
+    }
 }
 
 async fn begun(

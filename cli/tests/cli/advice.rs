@@ -150,3 +150,23 @@ fn a_name_that_is_given_two_values_is_refused() {
     env.run(&["worker", "--select", "a=1", "--select", "a=2"])
         .fails(2, &["--select: 'a=1' and 'a=2'"]);
 }
+
+/// Regression: the list of schedules ended after the first hundred, and did not say so.
+#[test]
+fn a_list_of_schedules_that_is_cut_says_so() {
+    let env = Env::new();
+    for id in ["a", "b", "c"] {
+        env.run(&["schedule", "create", id, "--cron", "@daily", "--", "true"])
+            .ok();
+    }
+    for format in ["table", "json"] {
+        let list = |limit| {
+            env.run(&["schedule", "list", "--limit", limit, "-o", format])
+                .ok()
+        };
+        let more = "there are more schedules; --limit shows more";
+        assert!(list("2").err.contains(more), "{format}");
+        assert!(!list("3").err.contains(more), "{format}");
+        assert!(!list("2").out.contains("\"c\""), "{format}");
+    }
+}

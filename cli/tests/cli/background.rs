@@ -52,3 +52,18 @@ fn a_bulk_operation_is_a_task_that_a_worker_runs() {
     assert!(none.err.contains("0 tasks"), "{}", none.err);
     assert_eq!(none.out, "");
 }
+
+/// Regression: an id that no task has was left out without a word, with exit code 0.
+#[test]
+fn ids_that_a_bulk_operation_leaves_alone_are_named() {
+    let env = Env::new();
+    env.run(&["submit", "k", "--id", "a"]).ok();
+    let bulk = |words: &[&str]| env.run(&[&["bulk"], words].concat());
+    bulk(&["kill", "nope", "--yes"]).fails(3, &["nope"]);
+    bulk(&["kill", "a", "nope", "--dry-run"]).fails(1, &["nope", "1 task selected"]);
+    bulk(&["kill", "a", "nope", "--yes"]).fails(1, &["nope", "1 task"]);
+    let retried = bulk(&["retry", "a", "--yes"]).code(1);
+    let why = "'a' is runnable, and retry leaves it alone";
+    assert!(retried.err.contains(why), "{retried:?}");
+    bulk(&["pause", "a", "--dry-run"]).ok();
+}

@@ -6,13 +6,17 @@ import asyncio
 import json
 import socket
 import time
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from test_host import Link
 
 import windlass_tasks as windlass
+from windlass_tasks._children import Host, Run
 from windlass_tasks._places import LoopHost, ThreadHost
+from windlass_tasks._run import clock
+from windlass_tasks._worker import Worker
 
 app = windlass.App("http://localhost:1")
 
@@ -72,3 +76,31 @@ def test_an_aborted_async_handler_ends_in_a_call_of_its_job(props: str, is_stopp
         assert not host.runs
 
     asyncio.run(main())
+
+
+class Gone(SimpleNamespace):
+    """A process that has ended."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_process_that_ends_its_handlers_with_the_lease_has_aborted_them(is_over: bool) -> None:
+    """Regression: a process may end itself before the worker looks: its exit code became the error of an attempt."""
+
+    async def ended() -> list[tuple[str, str]]:
+        worker = Worker(app)
+        try:
+            run = Run({"id": "a", "fence": 1, "run": 1, "n": 1}, app.tasks["thread"], 0)
+            worker.runs["a", 1] = run
+            worker.hosts.until = clock() + (0 if is_over else 60)
+            gone = Gone(place="thread", process=SimpleNamespace(exitcode=70), kill_group=lambda: None)
+            gone.__dict__.update(runs={run.key: run}, aborted={}, killed=False, is_ready=True, fault="")
+            await worker.hosts.ended(cast(Host, gone))
+            return [(item.what, item.text) for item in worker.items]
+        finally:
+            worker.hosts.guard.process.kill()
+            worker.hosts.guard.process.wait()
+
+    [(what, text)] = asyncio.run(ended())
+    assert (what, "exit code 70" in text) == (("aborted", False) if is_over else ("return", True))

@@ -6,6 +6,7 @@ from typing import Any
 
 import windlass_tasks as windlass
 from windlass_tasks._children import Run
+from windlass_tasks._run import clock
 from windlass_tasks._worker_runs import Runs
 
 
@@ -14,6 +15,7 @@ class Hosts:
 
     def __init__(self) -> None:
         self.begun, self.aborted = list[int](), list[int]()
+        self.until = float("inf")
 
     def assign(self, run: Run) -> None:
         self.begun.append(run.claim["run"])
@@ -77,3 +79,14 @@ def test_a_run_whose_end_was_reported_is_not_aborted_by_the_next() -> None:
     worker.add(worker.runs["a", 7], "return", '{"message":"run"}')
     worker.start(claims((7, 4)))
     assert (hosts.begun, hosts.aborted) == ([3, 4], [])
+
+
+def test_no_run_starts_from_an_answer_that_comes_after_the_lease() -> None:
+    """Regression: another worker may have the task by then."""
+    worker, hosts = runs()
+    hosts.until = clock()
+    worker.start(claims((7, 3)))
+    assert (hosts.begun, list(worker.runs)) == ([], [])
+    hosts.until = clock() + 60
+    worker.start(claims((9, 5)))
+    assert hosts.begun == [5]

@@ -178,7 +178,7 @@ fn selecting(filter: &BulkFilter, action: BulkAction) -> Result<Filter, Error> {
 
 impl BulkAction {
     /// Returns the states of the tasks to which the action can apply; none for every state.
-    pub(crate) fn states(self) -> Vec<StateKind> {
+    pub fn states(self) -> Vec<StateKind> {
         let takes_ended = self == Self::Retry;
         let states = StateKind::ALL.into_iter();
         let applies = |state: &StateKind| state.is_terminal() == takes_ended;

@@ -172,9 +172,26 @@ impl Hiding {
     pub(crate) fn document(&self, kind: Option<&Kind>, document: Document, json: &Json) -> Json {
         let shown = hidden(json, &self.of(kind).places(document));
         match kind.filter(|kind| kind.as_str() == Kind::SCHEDULE && !self.is_nothing()) {
-            Some(kind) => self.without_note(kind, document, self.without_run(document, shown)),
+            Some(kind) => {
+                let shown = self.without_run(document, shown);
+                self.without_note(kind, document, self.without_spec(kind, document, shown))
+            }
             None => shown,
         }
+    }
+
+    /// Hides in the spec of a schedule what is hidden in its props, which are its first spec.
+    fn without_spec(&self, kind: &Kind, document: Document, json: Json) -> Json {
+        if !matches!(document, Document::Data | Document::Spec) || json.at("/spec").is_none() {
+            return json;
+        }
+        let of = self.of(Some(kind));
+        let places = of.places(Document::Props).into_iter().map(|parts| {
+            let above = ["spec".to_owned()].into_iter();
+            above.chain(parts.iter().cloned()).collect::<Vec<_>>()
+        });
+        let places: Vec<Vec<String>> = places.collect();
+        hidden(&json, &places.iter().map(Vec::as_slice).collect::<Vec<_>>())
     }
 
     /// Hides the note of a schedule where notes of commands are hidden, and where that place of its data is: the note is that of the command

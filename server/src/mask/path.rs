@@ -20,7 +20,7 @@ pub(crate) enum Document {
     Payload,
     /// The reply to a signal.
     Reply,
-    /// A schedule with its spec, of which only the props of its runs are hidden.
+    /// A schedule with its spec, of which is hidden what is hidden in its props, and the props of its runs.
     Spec,
 }
 

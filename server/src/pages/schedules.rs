@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
 use super::{
     Answer, cli,
@@ -23,6 +23,7 @@ const EXPRESSIONS: usize = 3;
 pub(super) struct Record {
     pub(super) id: String,
     pub(super) state: Option<String>,
+    #[serde(default, deserialize_with = "if_shown")]
     pub(super) spec: Option<Spec>,
     pub(super) note: Option<String>,
     pub(super) wrong: Option<String>,
@@ -40,18 +41,32 @@ pub(super) struct Record {
     pub(super) runs: Vec<String>,
 }
 
-/// When a schedule submits which runs.
+/// When a schedule submits which runs. Each part may be masked.
 #[derive(Deserialize, Default)]
+#[serde(default)]
 pub(super) struct Spec {
-    #[serde(default)]
+    #[serde(deserialize_with = "if_shown")]
     pub(super) cron: Vec<String>,
-    #[serde(default)]
+    #[serde(deserialize_with = "if_shown")]
     pub(super) every: Vec<Every>,
-    #[serde(default)]
+    #[serde(deserialize_with = "if_shown")]
     pub(super) at: Vec<Timestamp>,
+    #[serde(deserialize_with = "if_shown")]
     pub(super) zone: Option<String>,
+    #[serde(deserialize_with = "if_shown")]
     pub(super) description: Option<String>,
+    #[serde(deserialize_with = "if_shown")]
     pub(super) run: Run,
+}
+
+/// Reads a value. In place of one that is masked stands another one, which counts as none.
+fn if_shown<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    let value = serde_json::Value::deserialize(from)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
 }
 
 #[derive(Deserialize)]
@@ -61,6 +76,7 @@ pub(super) struct Every {
 
 #[derive(Deserialize, Default)]
 pub(super) struct Run {
+    #[serde(default, deserialize_with = "if_shown")]
     pub(super) kind: String,
 }
 
@@ -224,5 +240,24 @@ mod tests {
         ] {
             assert_eq!(cron_in_words(cron), words);
         }
+    }
+
+    /// A page for a schedule whose values are masked failed as a whole.
+    #[test]
+    fn a_schedule_with_masked_values_is_read_without_them() {
+        const MASKED: &str = r#"{"$windlass":"masked"}"#;
+        let read = |spec: &str| -> Record {
+            let record = format!(r#"{{"id":"s","counts":{{}},"spec":{spec}}}"#);
+            serde_json::from_str(&record).unwrap_or_else(|e| panic!("{spec}: {e}"))
+        };
+        let spec = format!(
+            r#"{{"cron":["@daily"],"every":{MASKED},"description":{MASKED},"zone":"Europe/Oslo","run":{{"kind":{MASKED}}}}}"#
+        );
+        let spec = read(&spec).spec.unwrap_or_default();
+        assert_eq!(spec.words(), "@daily (Europe/Oslo)");
+        assert_eq!((spec.description, spec.run.kind.as_str()), (None, ""));
+        let all = read(MASKED).spec.unwrap_or_default();
+        assert_eq!(all.words(), "");
+        assert_eq!(read("null").spec.map(|spec| spec.words()), None);
     }
 }

@@ -43,6 +43,14 @@ pub(crate) fn ended(code: StateKind) -> Outcome {
     Outcome::Rejected { reason }
 }
 
+/// Returns the outcome of a command that is settled before the end of its task is stored, because more commands wait than one
+/// write takes. If the claim is lost then, another one continues the task.
+#[cfg(feature = "etcd")]
+pub(crate) fn ending(code: StateKind) -> Outcome {
+    let reason = format!("the task was about to end: {code}");
+    Outcome::Rejected { reason }
+}
+
 /// Returns the outcome of a command whose record cannot be read. It lets the commands after it
 /// continue.
 #[cfg(any(test, feature = "sqlite-system", feature = "etcd"))]

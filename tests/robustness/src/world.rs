@@ -387,5 +387,6 @@ fn claim(what: &ChangeKind) -> Option<Fence> {
 
 /// Whether this outcome came from the task's machine, not from the end of the task.
 pub fn is_answered(outcome: &Outcome) -> bool {
-    !matches!(outcome, Outcome::Rejected { reason } if reason.starts_with("the task has ended"))
+    let ends = ["the task has ended", "the task was about to end"];
+    !matches!(outcome, Outcome::Rejected { reason } if ends.iter().any(|end| reason.starts_with(end)))
 }

@@ -286,3 +286,30 @@ fn null_is_the_default_of_a_field() {
         json!({"secret": "s", "seq": 1, "settled": null, "items": [item], "claims_wanted": null});
     serde_json::from_value::<windlass::workers::protocol::ReportItems>(form).unwrap();
 }
+
+/// Regression: a worker that comes back to a server after an outage was told of its renewal only when the exchange ended, and
+/// had stopped its handlers by then, although the lease was renewed.
+#[tokio::test(start_paused = true)]
+async fn a_server_tells_of_a_renewal_as_soon_as_it_is_stored() {
+    let (store, _) = memory().await;
+    let (one, other, mut worker) = (server(&store), server(&store), Worker::new("w"));
+    worker.register(&one, 1).await;
+    worker.exchange(&one, 0).await;
+    one.shutdown().await;
+    let wait = 3000;
+    let waited = async |worker: &mut Worker, server, wait| {
+        let began = tokio::time::Instant::now();
+        let answer = worker.exchange(server, wait).await;
+        (answer.renewed_seq, began.elapsed().as_millis())
+    };
+    let (seq, _) = waited(&mut worker, &other, 0).await;
+    assert_eq!(seq, 0, "nothing is stored yet");
+    let (seq, took) = waited(&mut worker, &other, wait).await;
+    assert!(seq > 1 && took < 500, "{seq} after {took} ms");
+    // The next exchanges wait for work.
+    for _ in 0..3 {
+        let (seq, took) = waited(&mut worker, &other, wait).await;
+        assert_eq!(seq, worker.seq, "its own");
+        assert!(took >= u128::from(wait), "{took} ms");
+    }
+}

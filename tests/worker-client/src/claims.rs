@@ -38,6 +38,10 @@ fn note_start(state: &mut State, start: &Start) -> Option<Name> {
         fence: start.fence,
         run: start.run,
     };
+    // The answer may have come late: another worker may have the task by now.
+    if is_over(state) {
+        return None;
+    }
     if !state.started.insert(name.clone()) {
         let is_replaced = state.claim(&name).is_none() && state.has(Fault::StartsEarlier);
         return (is_replaced || state.has(Fault::StartsTwice)).then_some(name);
@@ -128,14 +132,19 @@ pub(crate) fn take(state: &mut State, answer: &Exchanged) {
     }
 }
 
-/// Aborts the handlers whose grace is over, and all of them when the lease was not renewed for too long.
-pub(crate) fn watch(state: &mut State) {
-    let now = Instant::now();
+/// Returns whether the lease was not renewed for too long.
+fn is_over(state: &State) -> bool {
     let until = state
         .renewed
         .map(|sent| sent + state.ttl.mul_f64(PART))
         .filter(|_| !state.has(Fault::OutlivesTtl));
-    let is_over = until.is_some_and(|until| until <= now);
+    until.is_some_and(|until| until <= Instant::now())
+}
+
+/// Aborts the handlers whose grace is over, and all of them when the lease was not renewed for too long.
+pub(crate) fn watch(state: &mut State) {
+    let now = Instant::now();
+    let is_over = is_over(state);
     for claim in state.claims.values_mut().filter(|claim| !claim.over) {
         if is_over || claim.stop_at.is_some_and(|at| at <= now) {
             claim.end(What::Aborted);

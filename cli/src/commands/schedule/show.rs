@@ -219,11 +219,16 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
 pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failure> {
     let client = global.reading().await?;
     let out = global.out();
-    let records = all(&client, args.limit).await?;
+    let mut records = all(&client, args.limit.saturating_add(1)).await?;
+    let is_cut = records.len() > args.limit;
+    records.truncate(args.limit);
     if records.is_empty() && !out.is_json() {
         out.note("there are no schedules; `windlass schedule create` makes one");
     }
     print_all(&client, &out, &records).await?;
+    if is_cut {
+        out.note("there are more schedules; --limit shows more");
+    }
     Ok(Exit::Ok)
 }
 

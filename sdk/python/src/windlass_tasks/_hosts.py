@@ -355,6 +355,9 @@ class Hosts:
         for run in list(host.runs.values()):
             if run.key in host.aborted:
                 self.report_abort(host, run)
+            elif clock() >= self.until:  # The process has ended its handlers itself, because the lease was not renewed.
+                host.aborted[run.key] = None
+                self.report_abort(host, run)
             elif host.killed:  # Another run of the process did not end.
                 self.worker.add(run, "return", _RELEASE)
             elif not host.is_ready:  # No handler has begun there.

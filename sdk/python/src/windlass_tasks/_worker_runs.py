@@ -25,6 +25,8 @@ class Runs(Items):
         return run if run and run.claim["run"] == name["run"] else None
 
     def start(self, answer: Json) -> None:
+        if clock() >= self.hosts.until:
+            return  # The answer may have come late: another worker may have the tasks by now.
         for found in _answers.entries(answer, "claims", RUN):
             claim, unreadable = _answers.claim(found)
             key = (claim["id"], claim["fence"])

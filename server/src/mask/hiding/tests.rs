@@ -213,3 +213,28 @@ fn the_error_of_a_last_run_is_hidden_by_the_kind_of_the_runs() {
         );
     }
 }
+
+/// Regression: a mask of the props of schedules hid them in the answers for tasks, and showed them in those for schedules.
+#[test]
+fn the_spec_of_a_schedule_is_hidden_like_its_props() {
+    let spec = r#"{"description":"secret","cron":["@daily"],"run":{"kind":"k"}}"#;
+    let spec = json(&format!(r#"{{"id":"s","spec":{spec}}}"#));
+    let schedule = kind(Kind::SCHEDULE);
+    for (mask, hides_text, hides_times) in [
+        (row("schedule", &["/props/description"], ""), true, false),
+        (row("schedule", &["/props"], ""), true, true),
+        (row("*", &["/*/description"], ""), true, false),
+        (row("k", &["/props"], ""), false, false),
+    ] {
+        let hiding = Hiding::read(&[mask]);
+        for shown in [
+            hiding.schedule(&spec).unwrap_or_else(|e| panic!("{e}")),
+            hiding.document(Some(&schedule), Document::Data, &spec),
+        ] {
+            let has = |text: &str| shown.as_str().contains(text);
+            let hides = (!has("secret"), !has("@daily"));
+            assert_eq!(hides, (hides_text, hides_times), "{hiding:?}: {shown}");
+            assert!(has(r#""id":"s""#), "{shown}");
+        }
+    }
+}

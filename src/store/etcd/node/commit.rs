@@ -334,7 +334,7 @@ impl Transition<'_> {
         edit.when(TaskKey::TaskState, held.state_revision);
         let mut gone = Vec::new();
         for stored in some {
-            edit.put_outcome(stored, rules::command::ended(write.state.code()))?;
+            edit.put_outcome(stored, rules::command::ending(write.state.code()))?;
             edit.dequeue(stored);
             gone.push(stored.order);
         }

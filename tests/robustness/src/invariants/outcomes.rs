@@ -111,11 +111,23 @@ fn is_rejected(
     decided: Option<jiff::Timestamp>,
 ) -> bool {
     let message = record.command.kind();
+    // The claim whose handler ended the task may have been lost before that was stored.
+    let ending = reason.strip_prefix("the task was about to end: ");
     let mut later = later.iter().take_while(|c| c.what != ChangeKind::Retried);
     later.any(|c| {
-        let ChangeKind::Moved { to, .. } = c.what else {
-            return false;
+        let to = match c.what {
+            ChangeKind::Moved { to, .. } => to,
+            ChangeKind::Lost { .. }
+            | ChangeKind::Claimed {
+                abandoned: true, ..
+            } => {
+                return ending.is_some();
+            }
+            _ => return false,
         };
+        if ending == Some(to.as_str()) {
+            return to.is_terminal();
+        }
         let at = decided.map_or(c.at, |decided| decided.max(c.at));
         if to == StateKind::Killed && missed(reason).is_some_and(|missed| missed <= at) {
             return true;

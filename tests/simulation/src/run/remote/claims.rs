@@ -15,7 +15,7 @@ use windlass::{
     workers::protocol::{Held, Start, What},
 };
 
-use super::Ledger;
+use super::{Ledger, worker::TTL};
 use crate::run::Shared;
 
 pub(super) type Key = (TaskId, Fence);
@@ -54,6 +54,14 @@ pub(super) struct State {
     pub(super) claims: BTreeMap<Key, Claim>,
     pub(super) started: BTreeSet<(TaskId, Fence, u64)>,
     pub(super) drain: bool,
+}
+
+impl State {
+    /// Returns whether the lease was not renewed for too long: handlers have to end, and none starts.
+    pub(super) fn is_over(&self) -> bool {
+        let until = self.renewed.map(|sent| sent + TTL.mul_f64(0.8));
+        until.is_some_and(|until| until <= Instant::now())
+    }
 }
 
 pub(super) struct Inner {

@@ -30,7 +30,7 @@ use super::{
 use crate::{locked, run::Shared};
 
 /// How long after the last renewal the lease ends: the least that servers accept.
-const TTL: Duration = Duration::from_secs(15);
+pub(super) const TTL: Duration = Duration::from_secs(15);
 /// How much longer than the wait of an exchange an answer may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 /// The pause after a failure.
@@ -232,6 +232,10 @@ impl Worker {
 
     /// Starts runs, each at most once.
     pub(super) fn start_all(&self, starts: Vec<Start>) {
+        // The answer may have come late: another worker may have the tasks by now.
+        if self.lock().is_over() {
+            return;
+        }
         for start in starts {
             let name = (start.id.clone(), start.fence, start.run);
             let key = (start.id.clone(), start.fence);
@@ -289,8 +293,7 @@ impl Worker {
             let now = Instant::now();
             let keys: Vec<Key> = {
                 let state = self.lock();
-                let until = state.renewed.map(|sent| sent + TTL.mul_f64(0.8));
-                let is_over = until.is_some_and(|until| until <= now);
+                let is_over = state.is_over();
                 if is_over {
                     self.0.ledger.lapsed();
                 }
