@@ -70,7 +70,7 @@ impl Scheduler {
             // All commands that end a pause have the same effect.
             match catches_up {
                 true => {
-                    data.missed_to = resumed.and_then(|at| Timestamp::from_microsecond(at).ok())
+                    data.missed_to = resumed.and_then(|at| Timestamp::from_microsecond(at).ok());
                 }
                 false if data.resumed.is_some() => {
                     skip_passed(&mut data, &times, now, Passed::Due);
