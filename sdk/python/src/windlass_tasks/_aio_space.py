@@ -11,6 +11,7 @@ from typing import Any
 from ._aio_calls import AsyncCalls, part
 from ._aio_link import AsyncLink
 from ._errors import Exists, Unavailable
+from ._files import private
 from ._forms import Json, times, when
 
 
@@ -114,7 +115,9 @@ class AsyncSpace(AsyncCalls):
         return await self._object("POST", "/purge", times(fields, "purge"))
 
     async def backup(self, path: str | Path) -> int:
-        """Writes a backup of a store on SQLite to a new file, and returns its size. Raises `FileExistsError`."""
+        """Writes a backup of a store on SQLite to a new file, and returns its size. Raises `FileExistsError`.
+
+        Only the owner can read the file: it has all tasks, and the hashes of the tokens."""
         link = AsyncLink(self._servers[0], self._token)
         try:
             answer = await link.send("GET", "/v1/backup", None, {}, 600.0, self._timeout)
@@ -126,7 +129,7 @@ class AsyncSpace(AsyncCalls):
                     f"{link.address.url}: a proxy in between hides whether the backup is whole, or answers itself ({kind})"
                 )
             size = 0
-            with open(path, "xb") as file:  # noqa: ASYNC230 (a local file)
+            with private(path) as file:
                 try:
                     async for chunk in answer.chunks(600.0):
                         size += file.write(chunk)
