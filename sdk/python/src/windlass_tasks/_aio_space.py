@@ -12,7 +12,7 @@ from ._aio_calls import AsyncCalls, part
 from ._aio_link import AsyncLink
 from ._errors import Exists, Unavailable
 from ._files import private
-from ._forms import Json, times, when
+from ._forms import SPEC, Json, times, when
 
 
 class AsyncSchedules(AsyncCalls):
@@ -29,14 +29,15 @@ class AsyncSchedules(AsyncCalls):
     async def create_schedule(self, id: str, spec: Json, *, paused: bool = False, if_exists: str = "refuse") -> Json:
         """Creates a schedule, such as `{"run": report.new(Report()), "cron": ["30 2 * * *"], "zone": "Europe/Oslo"}`.
 
-        With `if_exists="update"` a schedule of that id gets the spec instead; otherwise `Exists` is raised."""
-        body = {"id": id, "spec": times(spec, "spec"), "paused": paused}
+        With `if_exists="update"` a schedule of that id gets this spec in place of its own: a field that `spec` lacks is removed.
+        A paused schedule stays paused. Otherwise `Exists` is raised."""
+        body: Json = {"id": id, "spec": times(spec, "spec"), "paused": paused}
         try:
             return await self._object("POST", "/schedules", body)
         except Exists:
             if if_exists != "update":
                 raise
-        return await self._object("PATCH", f"/schedules/{part(id)}", body["spec"])
+        return await self._object("PATCH", f"/schedules/{part(id)}", {**dict.fromkeys(SPEC), **body["spec"]})
 
     async def update_schedule(self, id: str, **fields: Any) -> Json:
         """Changes the given fields of the spec; `None` removes one."""

@@ -19,6 +19,13 @@ P_contra = TypeVar("P_contra", contravariant=True)
 Json = dict[str, Any]
 
 
+SPEC = (
+    "run", "description", "cron", "every", "at", "zone", "start", "end", "except", "offset", "jitter", "start_within", "end_within",
+    "missed", "overlap", "gap", "fold", "count", "pause_on_failure",
+)  # fmt: skip
+"""The fields of a schedule that its author gives: `since` and `earlier` are those of the server."""
+
+
 class Kinded(Protocol[P_contra]):
     """A handler as its callers see it: its kind, and the type of its props."""
 

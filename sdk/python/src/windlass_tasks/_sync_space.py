@@ -12,7 +12,7 @@ from ._sync_calls import Calls, part
 from ._sync_link import Link
 from ._errors import Exists, Unavailable
 from ._files import private
-from ._forms import Json, times, when
+from ._forms import SPEC, Json, times, when
 
 
 class Schedules(Calls):
@@ -29,14 +29,15 @@ class Schedules(Calls):
     def create_schedule(self, id: str, spec: Json, *, paused: bool = False, if_exists: str = "refuse") -> Json:
         """Creates a schedule, such as `{"run": report.new(Report()), "cron": ["30 2 * * *"], "zone": "Europe/Oslo"}`.
 
-        With `if_exists="update"` a schedule of that id gets the spec instead; otherwise `Exists` is raised."""
-        body = {"id": id, "spec": times(spec, "spec"), "paused": paused}
+        With `if_exists="update"` a schedule of that id gets this spec in place of its own: a field that `spec` lacks is removed.
+        A paused schedule stays paused. Otherwise `Exists` is raised."""
+        body: Json = {"id": id, "spec": times(spec, "spec"), "paused": paused}
         try:
             return self._object("POST", "/schedules", body)
         except Exists:
             if if_exists != "update":
                 raise
-        return self._object("PATCH", f"/schedules/{part(id)}", body["spec"])
+        return self._object("PATCH", f"/schedules/{part(id)}", {**dict.fromkeys(SPEC), **body["spec"]})
 
     def update_schedule(self, id: str, **fields: Any) -> Json:
         """Changes the given fields of the spec; `None` removes one."""
