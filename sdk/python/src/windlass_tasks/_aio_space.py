@@ -10,6 +10,7 @@ from typing import Any
 
 from ._aio_calls import AsyncCalls, part
 from ._aio_link import AsyncLink
+from ._codec import opened
 from ._errors import Exists, Unavailable
 from ._files import private
 from ._forms import SPEC, Json, times, when
@@ -20,11 +21,21 @@ class AsyncSchedules(AsyncCalls):
 
     async def schedules(self, limit: int | None = None, cursor: str | None = None) -> Json:
         """Returns a page of the schedules."""
-        return await self._object("GET", "/schedules", limit=limit, cursor=cursor)
+        page = await self._object("GET", "/schedules", needs={"schedules": list}, limit=limit, cursor=cursor)
+        for one in page["schedules"]:
+            if isinstance(one, dict):
+                opened(one.get("spec"), self._codec)
+        return page
 
     async def schedule(self, id: str) -> Json:
         """Returns a schedule with its next times."""
-        return await self._object("GET", f"/schedules/{part(id)}")
+        return await self._schedule("GET", f"/schedules/{part(id)}")
+
+    async def _schedule(self, method: str, path: str, body: Any = None) -> Json:
+        """Sends a request whose answer is a schedule. Props of its runs that the codec cannot decode stay as they are."""
+        answer = await self._object(method, path, body)
+        opened(answer.get("spec"), self._codec)
+        return answer
 
     async def create_schedule(self, id: str, spec: Json, *, paused: bool = False, if_exists: str = "refuse") -> Json:
         """Creates a schedule, such as `{"run": report.new(Report()), "cron": ["30 2 * * *"], "zone": "Europe/Oslo"}`.
@@ -33,15 +44,15 @@ class AsyncSchedules(AsyncCalls):
         A paused schedule stays paused. Otherwise `Exists` is raised."""
         body: Json = {"id": id, "spec": times(spec, "spec"), "paused": paused}
         try:
-            return await self._object("POST", "/schedules", body)
+            return await self._schedule("POST", "/schedules", body)
         except Exists:
             if if_exists != "update":
                 raise
-        return await self._object("PATCH", f"/schedules/{part(id)}", {**dict.fromkeys(SPEC), **body["spec"]})
+        return await self._schedule("PATCH", f"/schedules/{part(id)}", {**dict.fromkeys(SPEC), **body["spec"]})
 
     async def update_schedule(self, id: str, **fields: Any) -> Json:
         """Changes the given fields of the spec; `None` removes one."""
-        return await self._object("PATCH", f"/schedules/{part(id)}", times(fields, "spec"))
+        return await self._schedule("PATCH", f"/schedules/{part(id)}", times(fields, "spec"))
 
     async def delete_schedule(self, id: str, *, kill_runs: bool = False) -> None:
         """Deletes a schedule; its runs continue without `kill_runs`."""
@@ -57,7 +68,7 @@ class AsyncSchedules(AsyncCalls):
 
     async def change_schedule(self, id: str, action: str, **fields: Any) -> Json:
         """`pause`, `resume`, `trigger`, `backfill` or `skip`, with the fields of that request (docs/operate/server.md)."""
-        return await self._object("POST", f"/schedules/{part(id)}/{part(action)}", times(fields, "schedule"))
+        return await self._schedule("POST", f"/schedules/{part(id)}/{part(action)}", times(fields, "schedule"))
 
 
 class AsyncSpace(AsyncCalls):

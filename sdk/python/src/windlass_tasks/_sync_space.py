@@ -10,6 +10,7 @@ from typing import Any
 
 from ._sync_calls import Calls, part
 from ._sync_link import Link
+from ._codec import opened
 from ._errors import Exists, Unavailable
 from ._files import private
 from ._forms import SPEC, Json, times, when
@@ -20,11 +21,21 @@ class Schedules(Calls):
 
     def schedules(self, limit: int | None = None, cursor: str | None = None) -> Json:
         """Returns a page of the schedules."""
-        return self._object("GET", "/schedules", limit=limit, cursor=cursor)
+        page = self._object("GET", "/schedules", needs={"schedules": list}, limit=limit, cursor=cursor)
+        for one in page["schedules"]:
+            if isinstance(one, dict):
+                opened(one.get("spec"), self._codec)
+        return page
 
     def schedule(self, id: str) -> Json:
         """Returns a schedule with its next times."""
-        return self._object("GET", f"/schedules/{part(id)}")
+        return self._schedule("GET", f"/schedules/{part(id)}")
+
+    def _schedule(self, method: str, path: str, body: Any = None) -> Json:
+        """Sends a request whose answer is a schedule. Props of its runs that the codec cannot decode stay as they are."""
+        answer = self._object(method, path, body)
+        opened(answer.get("spec"), self._codec)
+        return answer
 
     def create_schedule(self, id: str, spec: Json, *, paused: bool = False, if_exists: str = "refuse") -> Json:
         """Creates a schedule, such as `{"run": report.new(Report()), "cron": ["30 2 * * *"], "zone": "Europe/Oslo"}`.
@@ -33,15 +44,15 @@ class Schedules(Calls):
         A paused schedule stays paused. Otherwise `Exists` is raised."""
         body: Json = {"id": id, "spec": times(spec, "spec"), "paused": paused}
         try:
-            return self._object("POST", "/schedules", body)
+            return self._schedule("POST", "/schedules", body)
         except Exists:
             if if_exists != "update":
                 raise
-        return self._object("PATCH", f"/schedules/{part(id)}", {**dict.fromkeys(SPEC), **body["spec"]})
+        return self._schedule("PATCH", f"/schedules/{part(id)}", {**dict.fromkeys(SPEC), **body["spec"]})
 
     def update_schedule(self, id: str, **fields: Any) -> Json:
         """Changes the given fields of the spec; `None` removes one."""
-        return self._object("PATCH", f"/schedules/{part(id)}", times(fields, "spec"))
+        return self._schedule("PATCH", f"/schedules/{part(id)}", times(fields, "spec"))
 
     def delete_schedule(self, id: str, *, kill_runs: bool = False) -> None:
         """Deletes a schedule; its runs continue without `kill_runs`."""
@@ -57,7 +68,7 @@ class Schedules(Calls):
 
     def change_schedule(self, id: str, action: str, **fields: Any) -> Json:
         """`pause`, `resume`, `trigger`, `backfill` or `skip`, with the fields of that request (docs/operate/server.md)."""
-        return self._object("POST", f"/schedules/{part(id)}/{part(action)}", times(fields, "schedule"))
+        return self._schedule("POST", f"/schedules/{part(id)}/{part(action)}", times(fields, "schedule"))
 
 
 class Space(Calls):
