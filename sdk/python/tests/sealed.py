@@ -20,5 +20,20 @@ async def sealed(job: windlass.Job[dict[str, str], Any]) -> Any:
     return job.props["password"]
 
 
+@app.task("echo", signals=True)
+def echo(job: windlass.Job[Any, Any]) -> Any:
+    return [job.props, *(signal.payload for signal in job.signals)]
+
+
+@app.task("forward")
+def forward(job: windlass.Job[Any, Any]) -> windlass.Next[Any]:
+    job.submit(echo, job.props, id="by-submit")
+    job.effect({"op": "submit", "id": "by-effect", "kind": "echo", "props": job.props})
+    job.effect({"op": "submit", "id": "by-new", **echo.new(job.props)})
+    job.effect({"op": "send", "task": "other", "command": "complete", "result": job.props})
+    job.submit("schedule", {"run": echo.new(job.props), "cron": ["@yearly"]}, id="by-schedule")
+    return job.complete(job.props)
+
+
 if __name__ == "__main__":
     app.run()

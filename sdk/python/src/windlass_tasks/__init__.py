@@ -2,6 +2,7 @@
 
 from ._aio import AsyncClient
 from ._app import App
+from ._codec import Codec
 from ._errors import (
     ApiError,
     Exists,
@@ -15,7 +16,7 @@ from ._errors import (
     Unreadable,
 )
 from ._fields import SubmitFields, TaskFields, Time
-from ._forms import Codec, Kind
+from ._forms import Kind
 from ._job import ERASE, Awaited, Fail, Job, Next, Refused, Signal, Stop, current_job
 from ._sync import Client
 from ._task import Task

@@ -17,7 +17,8 @@ class AsyncClient(AsyncTasks, AsyncCommands, AsyncSchedules, AsyncSpace):
     A request is sent again for `timeout` seconds in all, to the next server if there are several, when none has answered, one
     is busy, or a proxy has no answer of one: this is safe, because a request that changes tasks has a key. Another request is
     sent again only if no server has got it. A client may be shared by threads, event loops, and the children of a fork: each
-    request has a connection of its own, and each process and event loop opens its own.
+    request has a connection of its own, and each process and event loop opens its own. `codec` changes the values of every
+    request (`Codec`); a handler or a `Kind` with a codec has its props encoded by its own.
 
     Methods return the JSON of the answer, as docs/reference/json.md describes it, and raise `ApiError`. `Unavailable` says
     that no server has answered, and `Unreadable` that Python does not read a value of the answer."""

@@ -16,8 +16,9 @@ from urllib.parse import quote, urlencode
 from . import _answers, _given, _token, _trace
 from ._aio_link import AsyncAnswer, AsyncLink
 from ._answers import GATEWAY, Foreign
+from ._codec import Codec, Plain, leaving
 from ._errors import CODES, ApiError, Unavailable
-from ._forms import Codec, Json, Plain, when
+from ._forms import Json, when
 from ._streams import TIMEOUTS, Address, AsyncStream
 
 _ANY: Mapping[str, type] = {}
@@ -91,10 +92,11 @@ class AsyncCalls:
     ) -> Any:
         """Sends any request, and returns the JSON of the answer.
 
-        `query` leaves out what is `None`. `key` adds an `Idempotency-Key`, with which a request may be sent again; `again` is
-        for a request that may be without it. `wait` is for how long the server may hold
-        the answer back, and `within` for how long the call may take in all; without it, `timeout` of the client and `wait`. Raises
-        `ApiError` for an answer that is an error, `Unavailable` when no server answers in time, and `Unreadable`."""
+        With a codec the values of `body` are encoded, and those of the answer are as the server has them. `query` leaves out
+        what is `None`. `key` adds an `Idempotency-Key`, with which a request may be sent again; `again` is for a request that
+        may be without it. `wait` is for how long the server may hold the answer back, and `within` for how long the call may
+        take in all; without it, `timeout` of the client and `wait`. Raises `ApiError` for an answer that is an error,
+        `Unavailable` when no server answers in time, and `Unreadable`."""
         given, wait = _query(query), _given.seconds("wait", wait)
         within = None if within is None else _given.seconds("within", within, forever=True)
         if wait:
@@ -107,6 +109,7 @@ class AsyncCalls:
             headers["Content-Type"] = "application/json-patch+json"
         if key:
             headers["Idempotency-Key"] = str(uuid.uuid4())
+        body = leaving(method, path, body, self._codec)
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
         return await self._send(method, target, data, headers, wait, within, method in ("GET", "DELETE") or key or again)
 

@@ -13,10 +13,10 @@ from . import _answers, _given
 from ._aio_calls import LATER, AsyncCalls, Wait, part
 from ._aio_link import AsyncLink
 from ._answers import GATEWAY
+from ._codec import decoded, encoded
 from ._errors import SignalError, Unreadable
 from ._forms import Json, times
 from ._streams import AsyncStream
-from ._values import plain
 from ._waited import shown
 
 _IDLE = 45.0
@@ -66,7 +66,7 @@ class AsyncCommands(AsyncCalls):
 
         Raises `SignalError` when the handler has not replied, `Masked` for a masked reply, and `TimeoutError`: the signal stays
         in the queue then."""
-        body = self._codec.encode(plain(payload, "payload"))
+        body = encoded(self._codec, payload, "payload")
         query = {"id": str(uuid.uuid4())}
         sent = await self._await_outcome(f"/tasks/{part(id)}/signals/{part(name)}", body, wait, query)
         outcome = sent.get("outcome")
@@ -76,7 +76,7 @@ class AsyncCommands(AsyncCalls):
             raise TimeoutError(f"task {id} has not replied to the signal {name}: {sent['id']} waits in its queue")
         if outcome.get("outcome") != "answered":
             raise SignalError(id, name, outcome)
-        return self._codec.decode(shown(id, f"a reply to {name}", outcome.get("reply")))
+        return decoded(self._codec, shown(id, f"a reply to {name}", outcome.get("reply")))
 
     async def commands(self, id: str) -> Json:
         """Returns the commands of a task, with their outcomes."""

@@ -10,8 +10,10 @@ from typing import Any
 
 from ._aio_calls import AsyncCalls, part
 from ._aio_link import AsyncLink
+from ._codec import opened
 from ._errors import Exists, Unavailable
-from ._forms import Json, times, when
+from ._files import private
+from ._forms import SPEC, Json, times, when
 
 
 class AsyncSchedules(AsyncCalls):
@@ -19,27 +21,38 @@ class AsyncSchedules(AsyncCalls):
 
     async def schedules(self, limit: int | None = None, cursor: str | None = None) -> Json:
         """Returns a page of the schedules."""
-        return await self._object("GET", "/schedules", limit=limit, cursor=cursor)
+        page = await self._object("GET", "/schedules", needs={"schedules": list}, limit=limit, cursor=cursor)
+        for one in page["schedules"]:
+            if isinstance(one, dict):
+                opened(one.get("spec"), self._codec)
+        return page
 
     async def schedule(self, id: str) -> Json:
         """Returns a schedule with its next times."""
-        return await self._object("GET", f"/schedules/{part(id)}")
+        return await self._schedule("GET", f"/schedules/{part(id)}")
+
+    async def _schedule(self, method: str, path: str, body: Any = None) -> Json:
+        """Sends a request whose answer is a schedule. Props of its runs that the codec cannot decode stay as they are."""
+        answer = await self._object(method, path, body)
+        opened(answer.get("spec"), self._codec)
+        return answer
 
     async def create_schedule(self, id: str, spec: Json, *, paused: bool = False, if_exists: str = "refuse") -> Json:
         """Creates a schedule, such as `{"run": report.new(Report()), "cron": ["30 2 * * *"], "zone": "Europe/Oslo"}`.
 
-        With `if_exists="update"` a schedule of that id gets the spec instead; otherwise `Exists` is raised."""
-        body = {"id": id, "spec": times(spec, "spec"), "paused": paused}
+        With `if_exists="update"` a schedule of that id gets this spec in place of its own: a field that `spec` lacks is removed.
+        A paused schedule stays paused. Otherwise `Exists` is raised."""
+        body: Json = {"id": id, "spec": times(spec, "spec"), "paused": paused}
         try:
-            return await self._object("POST", "/schedules", body)
+            return await self._schedule("POST", "/schedules", body)
         except Exists:
             if if_exists != "update":
                 raise
-        return await self._object("PATCH", f"/schedules/{part(id)}", body["spec"])
+        return await self._schedule("PATCH", f"/schedules/{part(id)}", {**dict.fromkeys(SPEC), **body["spec"]})
 
     async def update_schedule(self, id: str, **fields: Any) -> Json:
         """Changes the given fields of the spec; `None` removes one."""
-        return await self._object("PATCH", f"/schedules/{part(id)}", times(fields, "spec"))
+        return await self._schedule("PATCH", f"/schedules/{part(id)}", times(fields, "spec"))
 
     async def delete_schedule(self, id: str, *, kill_runs: bool = False) -> None:
         """Deletes a schedule; its runs continue without `kill_runs`."""
@@ -55,7 +68,7 @@ class AsyncSchedules(AsyncCalls):
 
     async def change_schedule(self, id: str, action: str, **fields: Any) -> Json:
         """`pause`, `resume`, `trigger`, `backfill` or `skip`, with the fields of that request (docs/operate/server.md)."""
-        return await self._object("POST", f"/schedules/{part(id)}/{part(action)}", times(fields, "schedule"))
+        return await self._schedule("POST", f"/schedules/{part(id)}/{part(action)}", times(fields, "schedule"))
 
 
 class AsyncSpace(AsyncCalls):
@@ -114,7 +127,9 @@ class AsyncSpace(AsyncCalls):
         return await self._object("POST", "/purge", times(fields, "purge"))
 
     async def backup(self, path: str | Path) -> int:
-        """Writes a backup of a store on SQLite to a new file, and returns its size. Raises `FileExistsError`."""
+        """Writes a backup of a store on SQLite to a new file, and returns its size. Raises `FileExistsError`.
+
+        Only the owner can read the file: it has all tasks, and the hashes of the tokens."""
         link = AsyncLink(self._servers[0], self._token)
         try:
             answer = await link.send("GET", "/v1/backup", None, {}, 600.0, self._timeout)
@@ -126,7 +141,7 @@ class AsyncSpace(AsyncCalls):
                     f"{link.address.url}: a proxy in between hides whether the backup is whole, or answers itself ({kind})"
                 )
             size = 0
-            with open(path, "xb") as file:  # noqa: ASYNC230 (a local file)
+            with private(path) as file:
                 try:
                     async for chunk in answer.chunks(600.0):
                         size += file.write(chunk)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import _answers, _given
 from ._aio_calls import AsyncCalls, Wait, part
+from ._codec import opened, sealed
 from ._errors import ApiError, TaskFailed, Unavailable, Unreadable
 from ._fields import SubmitFields
 from ._forms import Json, Kinded, form, times
-from ._values import plain
 from ._waited import shown
 
 if TYPE_CHECKING:
@@ -43,16 +43,18 @@ class AsyncTasks(AsyncCalls):
         `ValueMismatch`, which names the field, is raised before a request is sent.
         `fields` are those of a task: `id`, `start_at` (a `datetime`, or a `timedelta` from now), `labels`, `priority`,
         `retry`, `limits`, `after`, `unique`, `end_by`, `if_exists` (`same` makes a second submit harmless) and so on."""
-        return await self._object("POST", "/tasks", form(task, props, self._codec, fields), key=True)
+        return await self._object("POST", "/tasks", form(task, props, fields), key=True)
 
     async def submit_many(self, tasks: Iterable[Json]) -> list[Json]:
-        """Submits tasks that `Task.new` makes, and returns an answer for each: one that is refused has a `code`.
+        """Submits tasks that `Task.new` or `Kind.new` makes, or in their JSON form. Returns an answer for each: one that is
+        refused has a `code`.
 
         They are sent in several requests when they are many, or large."""
         answers: list[Json] = []
         batch: list[Json] = []
         size = 0
         for task in tasks:
+            task = sealed(task, self._codec)
             length = len(json.dumps(task, allow_nan=False))
             if batch and (len(batch) == _BATCH or size + length > _BATCH_BYTES):
                 answers += await self._submit_batch(batch)
@@ -103,18 +105,25 @@ class AsyncTasks(AsyncCalls):
             await asyncio.sleep(waits.pause())
 
     def _decoded(self, task: Json) -> Json:
-        for field in ("props", "data", "result"):
-            if task.get(field) is not None:
-                task[field] = self._codec.decode(task[field])
+        for field in self._values_of(task):
+            task[field] = self._codec.decode(task[field])
         return task
+
+    def _values_of(self, task: Json) -> list[str]:
+        """Returns the fields with a value to decode. The server has made all of a schedule but the props of its runs."""
+        if task.get("kind") != "schedule":
+            return [field for field in ("props", "data", "result") if task.get(field) is not None]
+        data = task.get("data")
+        opened(task.get("props"), self._codec)
+        opened(data.get("spec") if isinstance(data, dict) else None, self._codec)
+        return []
 
     def _decoded_of_many(self, task: Json) -> Json:
         """As `_decoded`; what cannot be read or decoded is left out, so that it holds up no other task."""
         task, missing = _answers.without_missing(task)
-        for field in ("props", "data", "result"):
+        for field in self._values_of(task):
             try:
-                if task.get(field) is not None:
-                    task[field] = self._codec.decode(task[field])
+                task[field] = self._codec.decode(task[field])
             except Exception as error:
                 del task[field]
                 missing[field] = f"{type(error).__name__}: {error}"
@@ -140,20 +149,16 @@ class AsyncTasks(AsyncCalls):
 
     async def reschedule(self, id: str, **fields: Any) -> Json:
         """Changes a task that no worker has: `due`, `priority`, `limits`, `kind`, `props`, `data`."""
-        return await self._object("POST", f"/tasks/{part(id)}/reschedule", self._encoded(fields), key=True)
+        return await self._object("POST", f"/tasks/{part(id)}/reschedule", times(fields, "task"), key=True)
 
     async def retry(self, id: str, **fields: Any) -> Json:
         """Starts an ended task again; with other `props` or `data` if they are given."""
-        return await self._object("POST", f"/tasks/{part(id)}/retry", self._encoded(fields), key=True)
-
-    def _encoded(self, fields: Json) -> Json:
-        for name in ("props", "data"):
-            if name in fields:
-                fields[name] = self._codec.encode(plain(fields[name], name))
-        return times(fields, "task")
+        return await self._object("POST", f"/tasks/{part(id)}/retry", times(fields, "task"), key=True)
 
     async def patch(self, id: str, operations: Sequence[Json]) -> Json:
-        """Changes props and data of a task that no worker has, by a JSON Patch of `/props` and `/data`."""
+        """Changes props and data of a task that no worker has, by a JSON Patch of `/props` and `/data`.
+
+        With a codec they can only be replaced as a whole: `ValueError` is raised for a path below them."""
         return await self._object("PATCH", f"/tasks/{part(id)}", list(operations))
 
     async def delete(self, id: str, *, force: bool = False) -> None:
@@ -177,6 +182,9 @@ class AsyncTasks(AsyncCalls):
         return await self._object("GET", f"/tasks/{part(id)}/log", after=after)
 
     async def transaction(self, lines: Sequence[Json], *, id: str | None = None, dry_run: bool = False) -> Json:
-        """Applies operations (docs/reference/json.md, `operation.json`) in one step: all, or none. With `dry_run`, checks them."""
+        """Applies operations (docs/reference/json.md, `operation.json`) in one step: all, or none. With `dry_run`, checks them.
+
+        With a codec `require` takes `data` only if the codec encodes a value the same way each time; otherwise `ValueError` is
+        raised."""
         body = {"lines": list(lines), "dry_run": dry_run, **({"id": id} if id else {})}
         return await self._object("POST", "/transactions", body, key=id is None and not dry_run, again=True)

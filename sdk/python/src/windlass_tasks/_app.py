@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from . import _aio, _given, _sync
-from ._forms import Codec, Plain
+from ._codec import Codec, Plain
 from ._job import Job
 from ._task import Place, Task, made
 from ._types import check
@@ -41,8 +41,8 @@ class App:
     `url` and `token` are those of `Client`. `labels`: the worker only runs tasks that have all of them. `ttl`: how long a lost
     worker keeps its tasks, in seconds, 15 to 300. `processes`: how many processes run `def` handlers; by default one for each
     slot. With fewer, the tasks in the other slots wait in this worker: short handlers then do not wait for the store between
-    two tasks. `codec` changes all values on their way to and from the server, for example by encryption. `max_tasks`: after
-    this many runs have ended in a process of handlers, it takes no more; it ends with its last run, and another process takes
+    two tasks. `codec` changes all values on their way to and from the server (`Codec`), for example by encryption. `max_tasks`:
+    after this many runs have ended in a process of handlers, it takes no more; it ends with its last run, and another process takes
     its place, as with `max_tasks_per_child` of Celery. Without it a process is used until the worker ends. `log_level`: the
     lowest level of the `logging` records of a handler that go into the log of its task; `None` for none of them."""
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from . import _given
+from ._codec import VALUES, Codec, Plain, encoded, shaped
 from ._fields import SubmitFields, Time
 from ._types import check
-from ._values import parse, plain
+from ._values import keys, parse, plain
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -19,31 +20,19 @@ P_contra = TypeVar("P_contra", contravariant=True)
 Json = dict[str, Any]
 
 
+SPEC = (
+    "run", "description", "cron", "every", "at", "zone", "start", "end", "except", "offset", "jitter", "start_within", "end_within",
+    "missed", "overlap", "gap", "fold", "count", "pause_on_failure",
+)  # fmt: skip
+"""The fields of a schedule that its author gives: `since` and `earlier` are those of the server."""
+
+
 class Kinded(Protocol[P_contra]):
     """A handler as its callers see it: its kind, and the type of its props."""
 
     kind: str
 
     def new(self, props: P_contra, **fields: Unpack[SubmitFields]) -> Json: ...
-
-
-class Codec(Protocol):
-    """Changes values before they leave this process and after they come back, such as by encryption.
-
-    Both take and return what `json.dumps` takes. Props, data, results, payloads and replies pass through it."""
-
-    def encode(self, value: Any) -> Any: ...
-    def decode(self, value: Any) -> Any: ...
-
-
-class Plain:
-    """The codec that changes nothing."""
-
-    def encode(self, value: Any) -> Any:
-        return value
-
-    def decode(self, value: Any) -> Any:
-        return value
 
 
 class Kind(Generic[P]):
@@ -65,8 +54,9 @@ class Kind(Generic[P]):
         return f"Kind({self.kind!r}, {self.props!r})"
 
     def new(self, props: P, **fields: Unpack[SubmitFields]) -> Json:
-        """Returns a task to submit, for `Client.submit_many`, schedules and transactions. Its props pass through `codec`."""
-        return form(self, props, self.codec, fields)
+        """Returns a task to submit, for `Client.submit_many`, schedules and transactions. Its props pass through `codec`, and
+        without one through that of the client."""
+        return form(self, props, fields)
 
 
 def when(time_: Time, at: str) -> str:
@@ -94,29 +84,40 @@ _MOMENTS = ("start_at", "start_by", "end_by", "after_deadline", "due", "until", 
 
 
 def times(fields: Mapping[str, Any], at: str) -> Json:
-    """Returns fields of a request as JSON: times and lengths of time as text, and a `Task` as its kind."""
+    """Returns fields of a request as JSON: times and lengths of time as text, and a `Task` as its kind.
 
-    def one(value: Any, name: str) -> Any:
+    Values of the user are kept as they are but for the props of a `Task`, which its codec encodes."""
+
+    def all_of(form: Mapping[Any, Any], at: str) -> Json:
+        codec = getattr(form.get("kind"), "codec", Plain())
+        return {name: one(form[key], name, f"{at}.{name}", codec) for key, name in keys(form, at).items()}
+
+    def one(value: Any, name: str, at: str, codec: Codec) -> Any:
+        if name in VALUES:
+            return encoded(codec, value, at)
         if name in _MOMENTS and isinstance(value, (dt.datetime, dt.timedelta, int, float)) and not isinstance(value, bool):
             return when(value, name)
         if isinstance(value, dt.timedelta):
             return f"{round(value.total_seconds() * 1000)}ms"
         if isinstance(value, Mapping):
-            return {key: one(of, str(key)) for key, of in value.items()} if name not in ("props", "data") else value
+            return all_of(value, at)
         if isinstance(value, (list, tuple)):
-            return [one(of, name) for of in value]
-        return getattr(value, "kind", value) if hasattr(value, "handler") else value
+            return [one(of, name, f"{at}[{n}]", codec) for n, of in enumerate(value)]
+        return plain(getattr(value, "kind", value) if hasattr(value, "handler") else value, at)
 
-    made: Json = plain({name: one(value, name) for name, value in fields.items()}, at)
-    return made
+    return all_of(fields, at)
 
 
-def form(task: Kinded[P] | str, props: P | None, codec: Codec, fields: Mapping[str, Any]) -> Json:
+def form(task: Kinded[P] | str, props: P | None, fields: Mapping[str, Any]) -> Json:
     """Returns a task to submit in its JSON form. `fields` are those of `task.json` of windlass (docs/reference/json.md).
 
+    Its props pass through the codec of the handler or the `Kind`; without one, the client or the job has still to encode them.
     Raises `ValueMismatch`, which names the field, for props that do not have the type of the handler."""
     kind = task if isinstance(task, str) else task.kind
     given, wanted = plain(props, "props"), Any if isinstance(task, str) else getattr(task, "props", Any)
     if wanted is not Any:
         parse(wanted, given, "props")
-    return {"kind": kind, "props": codec.encode(given), **times(fields, "task")}
+    if kind == "schedule" and isinstance(props, Mapping):
+        given = props  # The props of its runs may be encoded.
+    made: Json = shaped({"kind": kind, "props": given}, getattr(task, "codec", None) or Plain())
+    return {**made, **times(fields, "task")}

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from . import _given, _trace
+from ._codec import Codec, decoded, encoded, shaped
 from ._errors import Pickles
 from ._fields import TaskFields, Time
-from ._forms import Codec, Json, Kinded, form, moment, when
+from ._forms import Json, Kinded, form, moment, when
 from ._values import plain
 from ._waited import Reads, Waited, WaitedTasks
 
@@ -180,7 +181,7 @@ class Job(Generic[P, D]):
 
     def _payload(self, command: Json) -> Any:
         try:
-            return self._codec.decode(command.get("payload"))
+            return decoded(self._codec, command.get("payload"))
         except Exception as error:
             text = f"the codec cannot decode the payload of the signal {command['name']}: {type(error).__name__}: {error}"
             raise ValueError(text) from error
@@ -215,21 +216,21 @@ class Job(Generic[P, D]):
         `Refused` when the store does not take it."""
         if progress is not None:
             self.progress(progress)
-        return self._port.ask("checkpoint", self._codec.encode(plain(data, "data")))
+        return self._port.ask("checkpoint", encoded(self._codec, data, "data"))
 
     def reply(self, signal: Signal, value: Any = None, *, data: D | None = None) -> Awaitable[None]:
         """Replies to a signal, and stores new data in the same write. Returns when both are durable.
 
         The signal does not come again, even if this run is lost afterwards: keep in the data what it has said."""
-        answer = {"signal": signal.order, "reply": self._codec.encode(plain(value, "reply"))}
+        answer = {"signal": signal.order, "reply": encoded(self._codec, value, "reply")}
         if data is not None:
-            answer["data"] = self._codec.encode(plain(data, "data"))
+            answer["data"] = encoded(self._codec, data, "data")
         self._done_with(signal)
         return self._port.ask("answer", answer)
 
     def reply_later(self, signal: Signal, value: Any = None) -> None:
         """Replies to a signal in the same write as the message that the handler returns."""
-        self._replies.append({"signal": signal.order, "reply": self._codec.encode(plain(value, "reply"))})
+        self._replies.append({"signal": signal.order, "reply": encoded(self._codec, value, "reply")})
         self._done_with(signal)
 
     def _done_with(self, signal: Signal) -> None:
@@ -270,7 +271,7 @@ class Job(Generic[P, D]):
         id = id or f"{self.id}.{self._run}.{len(self._submitted) + 1}"
         if meta := _trace.current():
             fields["meta"] = {**meta, **(fields.get("meta") or {})}
-        self.effect({"op": "submit", "id": id, **form(task, props, self._codec, fields)})
+        self.effect({"op": "submit", "id": id, **form(task, props, fields)})
         self._submitted.append(id)
         return id
 
@@ -278,14 +279,14 @@ class Job(Generic[P, D]):
         """Adds an operation (docs/reference/json.md, `operation.json`) to the write of the message that the handler returns.
 
         Such as `{"op": "send", "task": "b", "command": "pause"}`. If one is refused the attempt fails, and none happens."""
-        self._effects.append(plain(operation, "effect"))
+        self._effects.append(shaped(operation, self._codec, "effect"))
 
     def _next(self, name: str, data: Any, **more: Any) -> Next[Any]:
         message: Json = {"message": name, **{key: one for key, one in more.items() if one is not None}}
         if data is ERASE:
             message["no_data"] = True
         elif data is not None:
-            message["data"] = self._codec.encode(plain(data, "data"))
+            message["data"] = encoded(self._codec, data, "data")
         if self._effects:
             message["effects"] = list(self._effects)
         if self._replies:
@@ -295,7 +296,7 @@ class Job(Generic[P, D]):
 
     def complete(self, result: R = None, data: D | None = None) -> Next[R]:  # type: ignore[assignment]
         """Ends the task with a result."""
-        return self._next("complete", data, result=self._codec.encode(plain(result, "result")))
+        return self._next("complete", data, result=encoded(self._codec, result, "result"))
 
     def sleep(self, until: Time, data: D | None = None, *, keep_signals: bool = False) -> Next[Any]:
         """Runs the handler again at a time, or after a time. Nothing waits in the process meanwhile."""

@@ -10,8 +10,10 @@ from typing import Any
 
 from ._sync_calls import Calls, part
 from ._sync_link import Link
+from ._codec import opened
 from ._errors import Exists, Unavailable
-from ._forms import Json, times, when
+from ._files import private
+from ._forms import SPEC, Json, times, when
 
 
 class Schedules(Calls):
@@ -19,27 +21,38 @@ class Schedules(Calls):
 
     def schedules(self, limit: int | None = None, cursor: str | None = None) -> Json:
         """Returns a page of the schedules."""
-        return self._object("GET", "/schedules", limit=limit, cursor=cursor)
+        page = self._object("GET", "/schedules", needs={"schedules": list}, limit=limit, cursor=cursor)
+        for one in page["schedules"]:
+            if isinstance(one, dict):
+                opened(one.get("spec"), self._codec)
+        return page
 
     def schedule(self, id: str) -> Json:
         """Returns a schedule with its next times."""
-        return self._object("GET", f"/schedules/{part(id)}")
+        return self._schedule("GET", f"/schedules/{part(id)}")
+
+    def _schedule(self, method: str, path: str, body: Any = None) -> Json:
+        """Sends a request whose answer is a schedule. Props of its runs that the codec cannot decode stay as they are."""
+        answer = self._object(method, path, body)
+        opened(answer.get("spec"), self._codec)
+        return answer
 
     def create_schedule(self, id: str, spec: Json, *, paused: bool = False, if_exists: str = "refuse") -> Json:
         """Creates a schedule, such as `{"run": report.new(Report()), "cron": ["30 2 * * *"], "zone": "Europe/Oslo"}`.
 
-        With `if_exists="update"` a schedule of that id gets the spec instead; otherwise `Exists` is raised."""
-        body = {"id": id, "spec": times(spec, "spec"), "paused": paused}
+        With `if_exists="update"` a schedule of that id gets this spec in place of its own: a field that `spec` lacks is removed.
+        A paused schedule stays paused. Otherwise `Exists` is raised."""
+        body: Json = {"id": id, "spec": times(spec, "spec"), "paused": paused}
         try:
-            return self._object("POST", "/schedules", body)
+            return self._schedule("POST", "/schedules", body)
         except Exists:
             if if_exists != "update":
                 raise
-        return self._object("PATCH", f"/schedules/{part(id)}", body["spec"])
+        return self._schedule("PATCH", f"/schedules/{part(id)}", {**dict.fromkeys(SPEC), **body["spec"]})
 
     def update_schedule(self, id: str, **fields: Any) -> Json:
         """Changes the given fields of the spec; `None` removes one."""
-        return self._object("PATCH", f"/schedules/{part(id)}", times(fields, "spec"))
+        return self._schedule("PATCH", f"/schedules/{part(id)}", times(fields, "spec"))
 
     def delete_schedule(self, id: str, *, kill_runs: bool = False) -> None:
         """Deletes a schedule; its runs continue without `kill_runs`."""
@@ -55,7 +68,7 @@ class Schedules(Calls):
 
     def change_schedule(self, id: str, action: str, **fields: Any) -> Json:
         """`pause`, `resume`, `trigger`, `backfill` or `skip`, with the fields of that request (docs/operate/server.md)."""
-        return self._object("POST", f"/schedules/{part(id)}/{part(action)}", times(fields, "schedule"))
+        return self._schedule("POST", f"/schedules/{part(id)}/{part(action)}", times(fields, "schedule"))
 
 
 class Space(Calls):
@@ -114,7 +127,9 @@ class Space(Calls):
         return self._object("POST", "/purge", times(fields, "purge"))
 
     def backup(self, path: str | Path) -> int:
-        """Writes a backup of a store on SQLite to a new file, and returns its size. Raises `FileExistsError`."""
+        """Writes a backup of a store on SQLite to a new file, and returns its size. Raises `FileExistsError`.
+
+        Only the owner can read the file: it has all tasks, and the hashes of the tokens."""
         link = Link(self._servers[0], self._token)
         try:
             answer = link.send("GET", "/v1/backup", None, {}, 600.0, self._timeout)
@@ -126,7 +141,7 @@ class Space(Calls):
                     f"{link.address.url}: a proxy in between hides whether the backup is whole, or answers itself ({kind})"
                 )
             size = 0
-            with open(path, "xb") as file:  # noqa: ASYNC230 (a local file)
+            with private(path) as file:
                 try:
                     for chunk in answer.chunks(600.0):
                         size += file.write(chunk)

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from . import _given
+from ._codec import Codec, decoded, sealed
 from ._fields import SubmitFields
-from ._forms import Codec, Json, form
+from ._forms import Json, form
 from ._job import Fail, Job, Next, Port, Stop
 from ._values import ValueMismatch, parse, plain
 
@@ -77,7 +78,7 @@ class Task(Generic[P, D]):
         """Returns a task to submit, for `Client.submit_many`, schedules and transactions.
 
         Raises `ValueMismatch`, which names the field, for props that do not have the type of the handler."""
-        return form(self, props, self.codec, fields)
+        return form(self, props, fields)
 
 
 def make_job(task: Task[Any, Any], claim: Json, port: Port) -> Job[Any, Any]:
@@ -86,7 +87,7 @@ def make_job(task: Task[Any, Any], claim: Json, port: Port) -> Job[Any, Any]:
     if why := claim.get("unreadable"):
         raise ValueError(f"the task cannot be read: {why}")
     try:
-        given = codec.decode(claim.get("props"))
+        given = decoded(codec, claim.get("props"))
     except Exception as error:
         raise ValueError(f"props: the codec cannot decode them: {type(error).__name__}: {error}") from error
     try:
@@ -132,7 +133,8 @@ def is_stop(error: BaseException | None) -> bool:
 def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, error: BaseException | None, stop: Stop | None) -> Json:
     """Returns the message for what a handler has returned or raised. `stop` is the one that was asked for, if there was one."""
     if error is None and isinstance(returned, Next):
-        return returned.message
+        message: Json = sealed(returned.message, task.codec, "message")
+        return message
     try:
         if error is None and job is not None:
             if inspect.isawaitable(returned):
@@ -150,5 +152,5 @@ def outcome(task: Task[Any, Any], job: Job[Any, Any] | None, returned: Any, erro
     if isinstance(error, Stop):  # A release would cost no attempt, and start the handler again at once, for ever.
         text += "; nothing has stopped the handler: to release the task, return job.release()"
     final = isinstance(error, (Fail, *task.fail_on)) or (bool(task.retry_on) and not isinstance(error, task.retry_on))
-    message: Json = {"message": "error", "error": str(error) if isinstance(error, Fail) else text}
+    message = {"message": "error", "error": str(error) if isinstance(error, Fail) else text}
     return {**message, "retry": False} if final else message

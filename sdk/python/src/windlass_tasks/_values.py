@@ -233,6 +233,15 @@ def _dataclass(kind: Any, given: dict[str, Any], at: str) -> Any:
         raise ValueMismatch(f"{at}: {error}") from error
 
 
+def keys(value: abc.Mapping[Any, Any], at: str) -> dict[Any, str]:
+    """Returns the keys of a mapping, each with the name that it has in JSON."""
+    names = {key: plain(key, at) for key in value}
+    for name in names.values():
+        if not isinstance(name, str):
+            raise TypeError(f"{at}: the key {name!r} is not a text")
+    return names
+
+
 def plain(value: Any, at: str = "value") -> Any:
     """Returns `value` as what `json.dumps` takes: the counterpart of `parse`.
 
@@ -246,11 +255,7 @@ def plain(value: Any, at: str = "value") -> Any:
             raise ValueError(f"{at}: {value} is not a number of JSON")
         return float.__float__(value)
     if isinstance(value, abc.Mapping):
-        keys = {key: plain(key, at) for key in value}
-        for key in keys.values():
-            if not isinstance(key, str):
-                raise TypeError(f"{at}: the key {key!r} is not a text")
-        return {keys[key]: plain(one, f"{at}.{key}") for key, one in value.items()}
+        return {name: plain(value[key], f"{at}.{key}") for key, name in keys(value, at).items()}
     if isinstance(value, (list, tuple, abc.Set)):
         return [plain(one, f"{at}[{n}]") for n, one in enumerate(value)]
     if isinstance(value, enum.Enum):

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, overload
 
+from ._codec import Codec
 from ._errors import Pickles
-from ._forms import Codec, Json
+from ._forms import Json
 from ._types import check
 from ._values import parse
 

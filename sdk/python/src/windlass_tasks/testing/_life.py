@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._forms import Codec, Json
+from .._codec import Codec
+from .._forms import Json
 from .._values import plain
 
 START = dt.datetime(2030, 1, 1, tzinfo=dt.timezone.utc)
