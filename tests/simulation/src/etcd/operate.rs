@@ -1,19 +1,19 @@
 //! What operators and other programs do to an etcd, and what becomes of members: leases are revoked, keys are deleted, watches are
 //! late, a member is restored from a snapshot, and the whole etcd goes back to an earlier state.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use etcd_client::proto::{
     PbCompactionRequest, PbDeleteRequest, PbLeaseRevokeRequest, PbPutRequest,
 };
 
-use super::{Model, Servers};
+use super::{Model, Servers, server::Term};
 
 /// What the members had stored at a moment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     model: Model,
-    leases: BTreeMap<i64, (Duration, Duration)>,
+    leases: BTreeMap<i64, Term>,
 }
 
 impl Servers {
@@ -115,8 +115,8 @@ impl Servers {
         let now = state.now;
         state.model = snapshot.model;
         state.leases = snapshot.leases;
-        for (until, ttl) in state.leases.values_mut() {
-            *until = now + *ttl;
+        for term in state.leases.values_mut() {
+            term.until = now + term.ttl;
         }
         state.watchers.end_all();
     }

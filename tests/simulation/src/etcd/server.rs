@@ -30,8 +30,7 @@ pub struct Servers {
 pub(super) struct State {
     pub(super) model: Model,
     pub(super) now: Duration,
-    /// When each lease ends, and for how long a renewal extends it.
-    pub(super) leases: BTreeMap<i64, (Duration, Duration)>,
+    pub(super) leases: BTreeMap<i64, Term>,
     pub(super) watchers: Watchers,
     /// Since when there is no leader.
     without_leader: Option<Duration>,
@@ -39,6 +38,17 @@ pub(super) struct State {
     is_full: bool,
     /// What has happened to leases since somebody asked.
     news: Vec<LeaseNews>,
+}
+
+/// The time of a lease.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Term {
+    /// When it ends.
+    pub(super) until: Duration,
+    /// For how long a renewal extends it.
+    pub(super) ttl: Duration,
+    /// When it was granted or renewed last. A new leader extends it, too.
+    renewed: Duration,
 }
 
 /// What has happened to a lease.
@@ -57,6 +67,8 @@ pub enum LeaseNews {
         lease: i64,
         /// The keys that were deleted with it.
         keys: Vec<Vec<u8>>,
+        /// When it was granted or renewed last.
+        renewed: Duration,
     },
 }
 
@@ -122,12 +134,16 @@ impl Servers {
         if state.without_leader.is_some() {
             return;
         }
-        let over = state.leases.iter().filter(|(_, (until, _))| *until <= now);
-        let over: Vec<i64> = over.map(|(id, _)| *id).collect();
-        for id in over {
+        let over = state.leases.iter().filter(|(_, term)| term.until <= now);
+        let over: Vec<(i64, Duration)> = over.map(|(id, term)| (*id, term.renewed)).collect();
+        for (id, renewed) in over {
             state.leases.remove(&id);
-            let keys = state.model.keys_of(id);
-            state.news.push(LeaseNews::Expired { lease: id, keys });
+            let (lease, keys) = (id, state.model.keys_of(id));
+            state.news.push(LeaseNews::Expired {
+                lease,
+                keys,
+                renewed,
+            });
             // It may have been revoked.
             let _ = state.model.revoke(&PbLeaseRevokeRequest { id });
             state.report();
@@ -146,7 +162,7 @@ impl Servers {
         if leads {
             state.without_leader = None;
             let leases = state.leases.values_mut();
-            leases.for_each(|(until, ttl)| *until = now + *ttl);
+            leases.for_each(|term| term.until = now + term.ttl);
         } else {
             state.without_leader.get_or_insert(now);
         }
@@ -232,8 +248,13 @@ impl Servers {
         let lease = granted.id;
         state.news.push(LeaseNews::Granted { process, lease });
         let ttl = Duration::from_secs(granted.ttl.unsigned_abs());
-        let until = state.now + ttl;
-        state.leases.insert(granted.id, (until, ttl));
+        let (until, renewed) = (state.now + ttl, state.now);
+        let term = Term {
+            until,
+            ttl,
+            renewed,
+        };
+        state.leases.insert(granted.id, term);
         Ok(granted)
     }
 
@@ -251,9 +272,9 @@ impl Servers {
     pub(super) fn keep_alive(&self, request: &PbLeaseKeepAliveRequest) -> PbLeaseKeepAliveResponse {
         let mut state = self.lock();
         let now = state.now;
-        let ttl = state.leases.get_mut(&request.id).map(|(until, ttl)| {
-            *until = now + *ttl;
-            *ttl
+        let ttl = state.leases.get_mut(&request.id).map(|term| {
+            (term.until, term.renewed) = (now + term.ttl, now);
+            term.ttl
         });
         PbLeaseKeepAliveResponse {
             header: state.model.header(),
@@ -268,8 +289,8 @@ impl Servers {
     ) -> Result<PbLeaseTimeToLiveResponse, Status> {
         let state = self.lock();
         let mut found = state.model.time_to_live(request);
-        if let Some((until, _)) = state.leases.get(&request.id) {
-            found.ttl = until.saturating_sub(state.now).as_secs().cast_signed();
+        if let Some(term) = state.leases.get(&request.id) {
+            found.ttl = term.until.saturating_sub(state.now).as_secs().cast_signed();
         }
         Ok(found)
     }

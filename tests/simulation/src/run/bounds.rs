@@ -109,13 +109,17 @@ impl Driver {
                     granted.resize_with(granted.len().max(process + 1), Vec::new);
                     granted[process].push(lease);
                 }
-                LeaseNews::Expired { lease, keys } => self.expired(lease, &keys),
+                LeaseNews::Expired {
+                    lease,
+                    keys,
+                    renewed,
+                } => self.expired((lease, renewed), &keys),
             }
         }
     }
 
     /// A lease has ended because it was not renewed.
-    fn expired(&mut self, lease: i64, keys: &[Vec<u8>]) {
+    fn expired(&mut self, (lease, renewed): (i64, Duration), keys: &[Vec<u8>]) {
         let is_registered = |number: &usize| {
             let key = nodes::registration(*number);
             keys.iter().any(|of| of == key.as_bytes())
@@ -130,8 +134,10 @@ impl Driver {
             return;
         }
         let (now, calm, name) = (self.now, &self.shared.calm, nodes::name(number));
-        let fair = calm.fair_for(number);
-        if fair > self.shared.plan.ttl + UNDER_WAY {
+        let (fair, ttl) = (calm.fair_for(number), self.shared.plan.ttl);
+        // The node has counted it as lost before, and a new leader has extended it.
+        let counts_as_lost = renewed + ttl.mul_f64(0.8) <= now.saturating_sub(fair);
+        if fair > ttl + UNDER_WAY && !counts_as_lost {
             let how = format!(
                 "the lease {lease} of {name} ended at {now:?}, although it could renew it for {fair:?}"
             );
