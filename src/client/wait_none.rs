@@ -21,9 +21,9 @@ const LOOK_APART: Duration = Duration::from_millis(50);
 
 impl Client {
     /// Waits until no matching task is due or claimed, waits for its next attempt, or has waited for tasks that have all
-    /// ended: each has ended, is paused, sleeps until a later time, waits for a live task or a signal, or is quarantined.
-    /// Reads only live tasks, the sleeping ones after the others, and reads them again only when the task that was last
-    /// found busy has changed.
+    /// ended: each has ended, is paused without a command that waits for it, sleeps until a later time, waits for a live task or
+    /// a signal, or is quarantined. Reads only live tasks, the parked ones after the others, and reads them again only when the
+    /// task that was last found busy has changed.
     ///
     /// # Errors
     ///
@@ -125,17 +125,43 @@ impl Client {
                 return Ok(Some(found));
             }
         }
-        match with(&[StateKind::Sleeping]) {
-            // Of other filters, no unclaimed sleeping task matches.
-            Some(asleep) if may_sleep(filter) => self.awake(asleep).await,
-            _ => Ok(None),
+        // Of other filters, no unclaimed sleeping or paused task matches.
+        if !may_be_parked(filter) {
+            return Ok(None);
+        }
+        if let Some(asleep) = with(&[StateKind::Sleeping])
+            && let Some(found) = self.awake(asleep).await?
+        {
+            return Ok(Some(found));
+        }
+        match with(&[StateKind::Paused]) {
+            Some(paused) => self.commanded(paused).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Returns a task among the unclaimed paused ones that a node claims at once: for a command, or for a missed deadline.
+    async fn commanded(&self, paused: Filter) -> Result<Option<TaskId>, Error> {
+        let query = Query::new(paused).limit(PARKED).without_props();
+        let mut cursor = None;
+        loop {
+            let page = self.page(&query, cursor.as_ref()).await?;
+            let now = self.now();
+            let mut free = page.tasks.into_iter().filter(|one| one.node.is_none());
+            if let Some(found) = free.find(|one| is_awake(one, now)) {
+                return Ok(Some(found.task.id));
+            }
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => return Ok(None),
+            }
         }
     }
 
     /// Returns a task among the unclaimed sleeping ones that a node claims at once or that waits for its next attempt: the
     /// one with the earliest wake-up.
     async fn awake(&self, asleep: Filter) -> Result<Option<TaskId>, Error> {
-        let query = Query::new(asleep).order(Order::Due).limit(ASLEEP);
+        let query = Query::new(asleep).order(Order::Due).limit(PARKED);
         let query = query.without_props();
         let (mut lookup, mut cursor) = (Lookup::new(self), None);
         loop {
@@ -162,16 +188,16 @@ impl Client {
     }
 }
 
-/// Returns whether unclaimed sleeping tasks may match a filter.
-fn may_sleep(filter: &Filter) -> bool {
+/// Returns whether unclaimed sleeping or paused tasks may match a filter.
+fn may_be_parked(filter: &Filter) -> bool {
     let is_claimed = filter.node.is_some() || filter.claimed;
     !(is_claimed || filter.quarantined || filter.awaits_signal || filter.is_of_ends())
 }
 
-/// How many sleeping tasks are read at once.
-const ASLEEP: u32 = 10_000;
+/// How many parked tasks are read at once.
+const PARKED: u32 = 10_000;
 
-/// Returns whether an unclaimed sleeping task can be claimed, or waits for its next attempt.
+/// Returns whether an unclaimed parked task can be claimed, or sleeps before its next attempt.
 fn is_awake(record: &TaskRecord, now: Timestamp) -> bool {
     let Ok(state) = &record.state else {
         return false;
@@ -179,7 +205,8 @@ fn is_awake(record: &TaskRecord, now: Timestamp) -> bool {
     let awaits_signal = state.awaits_signal().is_some();
     // Signals that a handler has kept wake nothing.
     let is_commanded = record.commands > 0 && !(awaits_signal && state.kept_signals > 0);
-    let is_retry = state.attempts > 0 && !awaits_signal;
+    let is_asleep = state.code() == StateKind::Sleeping;
+    let is_retry = is_asleep && state.attempts > 0 && !awaits_signal;
     is_retry || is_claimable(state, is_commanded, now)
 }
 

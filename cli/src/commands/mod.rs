@@ -34,6 +34,7 @@ pub(crate) mod submit;
 pub(crate) mod time;
 pub(crate) mod token;
 pub(crate) mod top;
+mod until_idle;
 pub(crate) mod wait;
 pub(crate) mod wait_signal;
 pub(crate) mod watch;

@@ -5,12 +5,13 @@ use std::time::Duration;
 use futures::StreamExt;
 use tracing::info;
 use windlass::{
-    Client, Kind, KindConfig, NodeName, Retry, Runner, StateKind,
+    Client, Kind, KindConfig, NodeName, Retry, Runner,
     runner::{self, StartError},
     statemachine::wire::read_retry,
-    store::{Filter, Page},
+    store::Filter,
 };
 
+use super::until_idle::{LIVE, idle};
 use crate::{
     balancing::{self, Balance},
     exec::{
@@ -228,9 +229,6 @@ impl NodeArgs {
     }
 }
 
-/// The states of tasks that a node still runs.
-const LIVE: [StateKind; 3] = [StateKind::Runnable, StateKind::Fault, StateKind::Sleeping];
-
 /// How long a start waits while a backup locks the file, or while a cluster has no leader.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(60);
 
@@ -364,27 +362,4 @@ pub(crate) fn not_started(error: StartError, slots: &str) -> Failure {
 /// Returns the failure of a process that cannot listen for signals.
 pub(crate) fn signals(error: std::io::Error) -> Failure {
     Failure::Store(format!("signals cannot be listened for: {error}"))
-}
-
-/// Waits until no bulk operation can run, and then until no task matches one of the filters. A node does not end because its
-/// store is unavailable.
-async fn idle(client: &Client, filters: &[Filter]) -> Result<(), windlass::store::Error> {
-    let operations = Filter::new()
-        .states(LIVE)
-        .kind(Kind::new(windlass_server::bulk::KIND)?);
-    patiently(Duration::MAX, || client.wait_none(&operations)).await?;
-    loop {
-        for filter in filters {
-            patiently(Duration::MAX, || client.wait_none(filter)).await?;
-        }
-        // A task of one kind may have submitted some of another meanwhile.
-        let mut left = false;
-        for filter in filters {
-            let one = patiently(Duration::MAX, || client.list(filter, Page::new(1))).await?;
-            left |= !one.is_empty();
-        }
-        if !left {
-            return Ok(());
-        }
-    }
 }

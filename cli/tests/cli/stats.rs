@@ -19,6 +19,7 @@ async fn stats_show_the_limits_in_use() {
             "key": "api",
             "form": "starts",
             "limit": {"key": "api", "starts": 9, "within": "1h"},
+            "within": "1h",
             "taken": 1,
             "waiting": 0,
         },

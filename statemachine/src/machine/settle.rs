@@ -67,11 +67,11 @@ impl Machine {
             let _ = draft.apply(&Message::release(), None, env);
         }
         if self.config.claim_per_attempt {
-            // A pause before the first run of the claim has ended no attempt.
-            let ends = |to| match to {
-                StateKind::Fault | StateKind::Sleeping => true,
-                StateKind::Paused => self.has_run,
-                _ => false,
+            let ends = |to| {
+                matches!(
+                    to,
+                    StateKind::Fault | StateKind::Sleeping | StateKind::Paused
+                )
             };
             self.attempted |= draft.steps.iter().any(|step| ends(step.to));
         }

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
-use windlass::{Message, NewTask, StateKind, TaskContext, store::Filter, testing::Operation};
+use windlass::{
+    Command, Message, NewTask, StateKind, TaskContext, store::Filter, testing::Operation,
+};
 
 use super::support::{World, secs};
 
@@ -97,6 +99,25 @@ async fn parked_tasks_are_idle_and_match() {
     let reads = world.faults.calls(Operation::Read) - before;
     assert!((2..=3600 / 5 + 3).contains(&reads), "{reads} reads");
     assert_eq!(world.code(&id).await, StateKind::Completed);
+}
+
+/// Regression: `worker --until-idle` ended beside tasks that had just been resumed.
+#[tokio::test(start_paused = true)]
+async fn a_paused_task_with_a_command_that_waits_is_busy() {
+    let world = World::new().await;
+    let all = Filter::default();
+    let is_busy = async || {
+        let idle = world.client.wait_idle(&all);
+        tokio::time::timeout(secs(30), idle).await.is_err()
+    };
+    // No node takes the tasks.
+    let paused = NewTask::new("none").id("a").paused();
+    world.client.submit(paused).await.unwrap();
+    assert!(!is_busy().await, "it is paused");
+    world.client.command("a", Command::Run).await.unwrap();
+    assert!(is_busy().await, "it is about to be resumed");
+    world.client.delete("a").await.unwrap();
+    assert!(!is_busy().await);
 }
 
 /// Regression: `wait --idle` ended while a task was due, waited for its next attempt, or had waited for tasks that had all

@@ -77,14 +77,3 @@ fn a_run_after_a_pause_has_a_claim_of_its_own() {
     assert_eq!(out, ["disarm grace".to_owned(), write]);
     assert_eq!(rig.stored(), ["done runnable"]);
 }
-
-#[test]
-fn a_pause_before_the_first_run_of_a_claim_ends_no_attempt() {
-    let mut rig = rig(TaskState::new(t0()), Retry::default());
-    rig.command(Command::Pause);
-    rig.command(Command::Run);
-    let applied = "1 applied runnable paused; 2 applied paused runnable";
-    let write = format!("write runnable: pause#1 run#2; {applied}");
-    assert_eq!(rig.begin(), [write]);
-    assert_eq!(rig.stored(), ["start 1"]);
-}

@@ -155,7 +155,12 @@ impl World {
         }
 
         if self.config.claim_per_attempt && self.handler == Handler::None {
-            let ends = |to| matches!(to, StateKind::Fault | StateKind::Sleeping);
+            let ends = |to| {
+                matches!(
+                    to,
+                    StateKind::Fault | StateKind::Sleeping | StateKind::Paused
+                )
+            };
             self.attempted |= write.steps.iter().any(|step| ends(step.to));
         }
         // The claim is kept for what runs on here and for short sleeps, for nothing else.
