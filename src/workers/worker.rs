@@ -46,8 +46,8 @@ pub(super) struct Shared {
     /// The last exchange whose renewal is stored, and when it came.
     renewed: u64,
     renewed_at: Option<Instant>,
-    /// When the exchange came of whose renewal the worker was told last.
-    told_at: Option<Instant>,
+    /// When the exchange came whose renewal was last reported to the worker.
+    reported_at: Option<Instant>,
     /// When the next look at its timers is due.
     pub(super) alarm: Option<Instant>,
     /// Whether the store has said that the lease is over.
@@ -79,7 +79,7 @@ impl Shared {
 
     /// Notes that the worker is registered: its lease begins when it asked for that.
     pub(super) fn is_registered(&mut self) {
-        self.told_at = Some(Instant::now());
+        self.reported_at = Some(Instant::now());
     }
 
     /// Returns the last exchange whose renewal is stored.
@@ -87,17 +87,20 @@ impl Shared {
         self.renewed
     }
 
-    /// Notes that the worker is told of the renewal of an exchange.
+    /// Notes that an answer reports the renewal of an exchange to the worker.
     pub(super) fn tells(&mut self, seq: u64) {
         if seq == self.renewed {
-            self.told_at = self.told_at.max(self.renewed_at);
+            self.reported_at = self.reported_at.max(self.renewed_at);
         }
     }
 
-    /// Returns whether an exchange ends for the news that the lease is renewed: this server has not told the worker of a
+    /// Returns whether an exchange ends for the news that the lease is renewed: this server has reported no
     /// renewal for longer than exchanges usually wait. After an outage the worker may be about to stop its handlers.
     pub(super) fn has_renewal_to_tell(&self, ttl: Duration) -> bool {
-        self.renewed_at > self.told_at && self.told_at.is_none_or(|told| told.elapsed() > ttl / 3)
+        self.renewed_at > self.reported_at
+            && self
+                .reported_at
+                .is_none_or(|reported| reported.elapsed() > ttl / 3)
     }
 }
 

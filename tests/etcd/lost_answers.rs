@@ -225,7 +225,7 @@ async fn a_join_that_is_given_up_without_an_answer_leaves_the_name_free() {
     near.leave(&lease).await.unwrap();
 }
 
-/// Regression: of more commands than one write settles, the first were told that the task had ended. The claim was lost before
+/// Regression: of more commands than one write settles, the first got the outcome that the task had ended. The claim was lost before
 /// that was stored, and the task went on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_that_are_settled_before_the_end_are_not_told_that_the_task_has_ended() {

@@ -287,7 +287,7 @@ fn null_is_the_default_of_a_field() {
     serde_json::from_value::<windlass::workers::protocol::ReportItems>(form).unwrap();
 }
 
-/// Regression: a worker that comes back to a server after an outage was told of its renewal only when the exchange ended, and
+/// Regression: a worker that comes back to a server after an outage heard of its renewal only when the exchange ended, and
 /// had stopped its handlers by then, although the lease was renewed.
 #[tokio::test(start_paused = true)]
 async fn a_server_tells_of_a_renewal_as_soon_as_it_is_stored() {
